@@ -1,6 +1,7 @@
 // The names that users, the operator, the injector and the chart share. One place.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -60,6 +61,10 @@ inline constexpr std::string_view kMooncakeContainer = "larder-mooncake";
 // Containers of the injector in an engine's pod.
 inline constexpr std::array<std::string_view, 3> kInjectedContainers{
     kSidecarContainer, kPayloadContainer, kMooncakeContainer};
+// Whether the injector adds a container of this name to an engine's pod.
+constexpr bool is_injected(std::string_view container) {
+  return std::ranges::find(kInjectedContainers, container) != kInjectedContainers.end();
+}
 // /run/larder: sockets; larderd and the engine
 inline constexpr std::string_view kRunVolume = "larder-run";
 // /dev/larder: arena, index, locks; only larderd

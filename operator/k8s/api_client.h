@@ -41,6 +41,7 @@ inline const Resource kStatefulSets{"apps", "v1", "statefulsets", "StatefulSet"}
 inline const Resource kBudgets{"policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"};
 inline const Resource kNetworkPolicies{"networking.k8s.io", "v1", "networkpolicies",
                                        "NetworkPolicy"};
+inline const Resource kRuntimeClasses{"node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false};
 inline const Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease"};
 inline const Resource kWebhooks{"admissionregistration.k8s.io", "v1",
                                 "mutatingwebhookconfigurations", "MutatingWebhookConfiguration",

@@ -24,7 +24,7 @@ struct Refuser {
   std::string_view pod_remedy =
       "correct the pod: the API server refuses the pod without Larder, too";
 };
-constexpr std::array<Refuser, 12> kRefusers{{
+constexpr std::array<Refuser, 14> kRefusers{{
     {"exceeded quota", "Quota",
      "raise the quota for the additions of Larder, or ask for less: memory.size and resources of "
      "the CachePool"},
@@ -49,6 +49,12 @@ constexpr std::array<Refuser, 12> kRefusers{{
     {"namespaces \"", "NoNamespace", "", "create the namespace, or name another: -n NAMESPACE"},
     {"no PriorityClass", "NoPriorityClass", "",
      "create the PriorityClass, or name another in the pod template"},
+    {"RuntimeClass \"", "NoRuntimeClass",
+     "create the RuntimeClass, or correct spec.runtimeClassName of the CachePool",
+     "create the RuntimeClass, or name another in the pod template"},
+    {"runtimeClass.scheduling", "RuntimeClassConflict",
+     "name another class in spec.runtimeClassName of the CachePool",
+     "write the node selector of the RuntimeClass into the pod template, or name another class"},
     {"is invalid", "InvalidPod", ""},
 }};
 

@@ -1,7 +1,5 @@
 #include "operator/kubectl/pod_state.h"
 
-#include <algorithm>
-
 #include "operator/api/names.h"
 #include "sidecar/base/text.h"
 
@@ -34,9 +32,7 @@ std::vector<ContainerState> containers_of(const Object& pod) {
   for (const Object& container : api::at(pod, "spec.containers")) {
     const std::string name = api::text_at(container, "name");
     // PodView has the state of Larder's own containers.
-    if (std::ranges::find(api::kInjectedContainers, std::string_view(name)) !=
-        api::kInjectedContainers.end())
-      continue;
+    if (api::is_injected(name)) continue;
     const Object& status = status_of(pod, name);
     seen.push_back({base::printable(name), api::truth_at(status, "ready"),
                     api::number_at(status, "restartCount"), text(status, "state.waiting.reason"),

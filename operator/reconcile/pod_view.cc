@@ -1,6 +1,5 @@
 #include "operator/reconcile/pod_view.h"
 
-#include <algorithm>
 #include <array>
 
 #include "operator/api/names.h"
@@ -25,9 +24,7 @@ bool is_larderd(const Object& container) {
 // Containers of Larder. A pod may have other containers that wait, which are no affair of the pool.
 bool is_ours(const Object& container) {
   const std::string name = api::text_at(container, "name");
-  return name == api::kFoldersContainer ||
-         std::ranges::find(api::kInjectedContainers, std::string_view(name)) !=
-             api::kInjectedContainers.end();
+  return name == api::kFoldersContainer || api::is_injected(name);
 }
 
 // The status of larderd's container. A native sidecar is an init container. Null: no status yet.

@@ -49,6 +49,12 @@ Result<api::Object> CachedPools::config_map(const std::string& ns, const std::st
   return live_.get(k8s::resources::kConfigMaps, ns, name);
 }
 
+// The API server refuses a pod with a name that no class can have, so such a class is absent.
+Result<api::Object> CachedPools::runtime_class(const std::string& name) {
+  if (!is_object_name(name)) return Status(Code::kNotFound, "no object can have this name");
+  return live_.get(k8s::resources::kRuntimeClasses, "", name);
+}
+
 // Annotations of namespaces may be long (kubectl's last-applied), and a large cluster has thousands
 // of namespaces.
 void trim_surroundings(api::Object& object) {

@@ -1,5 +1,5 @@
-// PoolLookup: the pool of a pod, the pool's backend, facts of the namespace that affect an
-// injection, and ConfigMaps of the pod. Thread-safe.
+// PoolLookup: the pool of a pod, the pool's backend and RuntimeClass, facts of the namespace that
+// affect an injection, and ConfigMaps of the pod. Thread-safe.
 #pragma once
 
 #include <string>
@@ -21,6 +21,11 @@ class PoolLookup {
   virtual Result<api::Object> config_map(const std::string& ns, const std::string& name) {
     static_cast<void>(ns), static_cast<void>(name);
     return Status(Code::kNotFound, "no ConfigMaps are read");
+  }
+  // Another error than kNotFound: unknown. Ends within about a second.
+  virtual Result<api::Object> runtime_class(const std::string& name) {
+    static_cast<void>(name);
+    return Status(Code::kUnsupported, "no RuntimeClasses are read");
   }
   // Unknown facts are absent. `decides`: whether only the namespace's label may request the cache.
   // Ends within about two seconds.
@@ -55,6 +60,8 @@ class CachedPools final : public PoolLookup {
   Result<api::CacheBackend> backend(const std::string& ns, const std::string& name) override;
   // Asks the API server: the operator keeps no cache of ConfigMaps, which may be many and large.
   Result<api::Object> config_map(const std::string& ns, const std::string& name) override;
+  // Asks the API server: few pools name a class.
+  Result<api::Object> runtime_class(const std::string& name) override;
   // Waits for the first lists (Cache::await_settled). Asks the API server only for a new namespace
   // whose label decides.
   Surroundings surroundings(const std::string& ns, bool decides) override;

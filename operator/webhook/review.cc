@@ -143,6 +143,15 @@ api::Object PodReview::with_known_variables(const api::Object& pod, const std::s
   });
 }
 
+// The API server refuses a pod with a class that does not exist (F-430).
+std::optional<api::Object> PodReview::runtime_class_of(const api::CachePool& pool) const {
+  const bool on_node = pool.spec.placement == api::Placement::kNode;
+  if (pool.spec.runtime_class.empty() || on_node) return std::nullopt;
+  Result<api::Object> found = pools_.runtime_class(pool.spec.runtime_class);
+  if (found.ok()) return *std::move(found);
+  return found.status().code() == Code::kNotFound ? std::optional(api::Object()) : std::nullopt;
+}
+
 PodReview::Verdict PodReview::verdict_of(Injection injection, std::string pool_uid) {
   return {std::move(injection.patch), std::move(injection.refused), injection.kind,
           std::move(pool_uid)};
@@ -168,6 +177,7 @@ PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::strin
     if (Result<api::CacheBackend> backend = pools_.backend(ns, input.pool->spec.backend);
         backend.ok())
       input.backend = *std::move(backend);
+  if (input.pool) input.runtime_class = runtime_class_of(*input.pool);
   try {
     return verdict_of(inject_(input), pool_uid);
   } catch (const std::exception& error) {  // inject() does not throw; a pod must start despite bugs

@@ -8,10 +8,10 @@
 
 namespace larder::webhook {
 
-// Makes a GPU visible in the container `larderd`; `engine` is the engine's container. Removes
-// claims that the pod lacks, with which the API server would refuse the pod. Returns one sentence
+// Makes a GPU visible in the container `larderd`; `engine` is the engine's container. Leaves out
+// claims and a RuntimeClass with which the API server would refuse the pod. Returns one sentence
 // about a missing part and the remedy, or an empty text.
 std::string give_gpu(api::Object& pod, api::Object& larderd, const api::Object& engine,
-                     const api::CachePool& pool);
+                     const Input& input);
 
 }  // namespace larder::webhook

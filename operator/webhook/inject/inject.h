@@ -68,6 +68,9 @@ struct Input {
   desired::Defaults defaults;
   bool by_pod = true;  // of its PoolRequest
   Surroundings surroundings = {};
+  // The class of the pool's spec.runtimeClassName. Null: the cluster has no such class. Empty:
+  // unknown.
+  std::optional<api::Object> runtime_class = {};
 };
 
 // inject(inject(pod)) = inject(pod): an injected pod gets an empty patch.

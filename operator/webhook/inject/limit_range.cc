@@ -120,6 +120,14 @@ std::string at_most(const std::string& name, const std::string& resource, const 
          " of " + resource + ", and with the cache the amount is " + amount_text(resource, has);
 }
 
+// 1500 -> "1.5"
+std::string ratio_text(std::uint64_t milli) {
+  std::string text = std::to_string(milli / 1000);
+  if (milli % 1000 == 0) return text;
+  text += "." + std::to_string(1000 + milli % 1000).substr(1);
+  return text.substr(0, text.find_last_not_of('0') + 1);
+}
+
 // Checks one container or the whole pod; `amount` returns requests or limits of a resource.
 // For "max", LimitRanger demands a limit as well: a container without one counts as unlimited.
 using AmountOf = std::function<Amount(std::string_view section, const std::string& resource)>;
@@ -146,28 +154,25 @@ std::string refused(const Object& limit, const std::string& name, const std::str
   });
   each_amount(
       limit, "maxLimitRequestRatio", [&](const std::string& resource, std::uint64_t ratio_milli) {
-        const Amount limited = amount("limits", resource), asked = amount("requests", resource);
+        const std::uint64_t limited = amount("limits", resource).value_or(0),
+                            asked = amount("requests", resource).value_or(0);
+        // LimitRanger refuses an amount of 0 like a missing one.
+        if (limited == 0 || asked == 0)
+          return say("LimitRange " + name + " has a maxLimitRequestRatio of " + resource +
+                     ", which requires " + what + " to have a request and a limit");
         const double most = static_cast<double>(ratio_milli) / 1000;
-        if (limited && asked && static_cast<double>(*limited) <= most * static_cast<double>(*asked))
-          return;
+        if (static_cast<double>(limited) <= most * static_cast<double>(asked)) return;
         say("LimitRange " + name + " allows " + what + " a limit of " + resource + " of at most " +
-            std::to_string(ratio_milli / 1000) +
-            " times the request, and with the cache the limit is higher");
+            ratio_text(ratio_milli) + " times the request, and with the cache the limit is higher");
       });
   return why;
-}
-
-bool is_ours(const Object& container) {
-  const std::string name = api::text_at(container, "name");
-  return std::ranges::find(api::kInjectedContainers, std::string_view(name)) !=
-         api::kInjectedContainers.end();
 }
 
 // Only Larder's containers: the API server judges the others without Larder as well.
 std::string refused_container(const Object& pod, const Object& limit, const std::string& name) {
   for (const char* list : {"spec.initContainers", "spec.containers"})
     for (const Object& container : api::at(pod, list)) {
-      if (!is_ours(container)) continue;
+      if (!api::is_injected(api::text_at(container, "name"))) continue;
       const AmountOf amount = [&container](std::string_view section, const std::string& resource) {
         return container_amount(container, section, resource);
       };

@@ -56,8 +56,7 @@ std::string of_names(const Input& input) {
   const std::string rename = ", a name of Larder's own; rename the ";
   for (const char* list : {"spec.containers", "spec.initContainers", "spec.ephemeralContainers"})
     for (const Object& container : api::at(input.pod, list))
-      if (const std::string name = api::text_at(container, "name");
-          has(api::kInjectedContainers, name))
+      if (const std::string name = api::text_at(container, "name"); api::is_injected(name))
         return "the pod has a container " + quoted(name) + rename + "container";
   for (const Object& volume : api::at(input.pod, "spec.volumes"))
     if (const std::string name = api::text_at(volume, "name"); has(kVolumes, name))

@@ -29,6 +29,9 @@ constexpr std::array<std::string_view, 11> kNetworkFirst{
 constexpr std::array<std::string_view, 2> kNetworkFirstOfService{"consul-connect-inject-init-",
                                                                  "consul-dataplane-"};
 
+constexpr std::array<const char*, 5> kReadOnlyVolumes{"configMap", "secret", "projected",
+                                                      "downwardAPI", "image"};
+
 bool makes_network(std::string_view name) {
   return std::ranges::find(kNetworkFirst, name) != kNetworkFirst.end() ||
          std::ranges::any_of(kNetworkFirstOfService,
@@ -52,6 +55,18 @@ std::size_t place_among(const Object& init_containers) {
 std::string normal_path(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   return path;
+}
+
+// Whether the kubelet mounts the volume read-only, by the mount or by the kind of the volume.
+bool is_read_only(const Object& mount, const Object& pod) {
+  if (api::truth_at(mount, "readOnly")) return true;
+  for (const Object& volume : api::at(pod, "spec.volumes")) {
+    if (api::text_at(volume, "name") != api::text_at(mount, "name")) continue;
+    return std::ranges::any_of(kReadOnlyVolumes,
+                               [&volume](const char* kind) { return volume.contains(kind); }) ||
+           api::truth_at(volume, "persistentVolumeClaim.readOnly");
+  }
+  return false;
 }
 
 // Keeps fields that the pool's user wrote.
@@ -130,8 +145,7 @@ void add_containers(Object& pod, const Input& input, const std::vector<EngineCon
         desired::larderd_container(*input.pool, input.backend, input.defaults, engine_pod);
     set_ids(larderd, ids.user, ids.group, input);
     fit_resources(larderd, input.pool->spec.resources, input.pod, input);
-    give_notice(pod,
-                give_gpu(pod, larderd, spec["containers"][engines.front().index], *input.pool));
+    give_notice(pod, give_gpu(pod, larderd, spec["containers"][engines.front().index], input));
     // Before larderd, so that the plug-in ends after larderd: larderd still writes at its end.
     if (std::optional<Object> plugin = plugin_container(pod, input, ids))
       (input.defaults.native_sidecars ? init : spec["containers"]).push_back(*std::move(plugin));
@@ -181,15 +195,25 @@ void add_groups(Object& pod, const Input& input, const UserIds& ids) {
     if (!security.contains(key) || security[key].is_null()) security[key] = value;
 }
 
-// A mount over Larder's path would hide the socket or the package.
+// A mount over Larder's path would hide the socket or the package. A mount inside Larder's path, or
+// read-only around it, would keep the container from starting: the runtime makes the folder of the
+// inner mount in the outer one.
 Status add_mounts(Object& container, const Input& input) {
   Object& mounts = list_in(container, "volumeMounts");
   for (Object& mount : desired::engine_mounts(*input.pool)) {
     const std::string path = api::text_at(mount, "mountPath");
-    for (const Object& other : mounts)
-      if (normal_path(api::text_at(other, "mountPath")) == path)
-        return {Code::kUnsupported, "the container has a mount at " + path +
-                                        ", the place of Larder's mount; choose another path"};
+    for (const Object& other : mounts) {
+      const std::string theirs = normal_path(api::text_at(other, "mountPath"));
+      const std::string begins = "the container has a mount at " + theirs + ", ";
+      if (theirs == path)
+        return {Code::kUnsupported, begins + "the place of Larder's mount; choose another path"};
+      if (theirs.starts_with(path + "/"))
+        return {Code::kUnsupported,
+                begins + "inside Larder's read-only mount at " + path + "; choose another path"};
+      if (path.starts_with(theirs + "/") && is_read_only(other, input.pod))
+        return {Code::kUnsupported, begins + "read-only around Larder's mount at " + path +
+                                        "; choose another path, or a volume that can be written"};
+    }
     mounts.push_back(std::move(mount));
   }
   return {};

@@ -54,11 +54,6 @@ std::string forbidden_by_restricted(const Object& security) {
   return "";
 }
 
-bool is_ours(const Object& container) {
-  return std::ranges::find(api::kInjectedContainers, api::text_at(container, "name")) !=
-         api::kInjectedContainers.end();
-}
-
 }  // namespace
 
 std::optional<std::string> enforced_level(const Input& input) {
@@ -77,7 +72,7 @@ std::string refused_by_pod_security(const Input& input, const Object& after) {
            "the namespace the level privileged";
   for (const char* list : {"spec.initContainers", "spec.containers"})
     for (const Object& container : api::at(after, list)) {
-      if (!is_ours(container)) continue;
+      if (!api::is_injected(api::text_at(container, "name"))) continue;
       const Object& security = api::child(container, "securityContext");
       std::string field = forbidden_by_baseline(security);
       if (field.empty() && level == "restricted") field = forbidden_by_restricted(security);

@@ -28,6 +28,24 @@ bool matches_priority(const Object& requirement, const Object& pod) {
   return how == "In" ? listed : how == "NotIn" && !listed;
 }
 
+// Whether a term of the pod's affinity looks at pods of other namespaces.
+bool has_cross_namespace_affinity(const Object& pod) {
+  const auto crosses = [](const Object& term) {
+    const Object& names = api::child(term, "namespaces");
+    return (names.is_array() && !names.empty()) || !api::child(term, "namespaceSelector").is_null();
+  };
+  for (const char* kind : {"podAffinity", "podAntiAffinity"}) {
+    const Object& affinity = api::child(api::at(pod, "spec.affinity"), kind);
+    for (const Object& term :
+         api::child(affinity, "requiredDuringSchedulingIgnoredDuringExecution"))
+      if (crosses(term)) return true;
+    for (const Object& weighted :
+         api::child(affinity, "preferredDuringSchedulingIgnoredDuringExecution"))
+      if (crosses(api::child(weighted, "podAffinityTerm"))) return true;
+  }
+  return false;
+}
+
 // A quota with an unknown scope does not count.
 // A quota that does not count the pod cannot refuse it. For an unknown scope the pod is created,
 // and the API server decides.
@@ -37,6 +55,7 @@ bool matches_scope(const std::string& scope, const Object& requirement, const Ob
   if (scope == "NotTerminating") return !ends;
   if (scope == "BestEffort") return is_best_effort(pod);
   if (scope == "NotBestEffort") return !is_best_effort(pod);
+  if (scope == "CrossNamespacePodAffinity") return has_cross_namespace_affinity(pod);
   return scope == "PriorityClass" && matches_priority(requirement, pod);
 }
 

@@ -21,6 +21,12 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
+bool is_descriptor(std::string_view word) {
+  if (word.size() > 2 && word.starts_with('{') && word.ends_with('}'))
+    return !is_digit(word[1]) && std::ranges::all_of(word.substr(1, word.size() - 2), is_name);
+  return !word.empty() && std::ranges::all_of(word, is_digit);
+}
+
 // A here-document is data of its command, and lines in it are no commands.
 struct HereDocument {
   std::string end;
@@ -63,7 +69,7 @@ class ShellReader {
     } else if (c == '\\' && look(1) == '\n') {
       at_ += 2;
     } else if (c == '#') {
-      while (at_ < text_.size() && look() != '\n') ++at_;
+      skip_line();
     } else if (c == '\n') {
       if (!command_.words.empty()) end_command(), compounds_.end_line();
       ++at_;
@@ -122,11 +128,8 @@ class ShellReader {
     const bool bare = std::ranges::all_of(
         word.meaning, [](const Cell& cell) { return cell.quotes == Quotes::kNone; });
     const auto text = word.literal();
-    // The 2 of 2>&1.
-    // A number in front of < or > is a descriptor and no word.
-    if (bare && text && !text->empty() && std::ranges::all_of(*text, is_digit) &&
-        (look() == '<' || look() == '>'))
-      return;
+    // The 2 of 2>&1 and the {log} of {log}>file are descriptors and no words.
+    if (bare && text && is_descriptor(*text) && (look() == '<' || look() == '>')) return;
     if (bare && text && command_.words.empty()) {
       compounds_.take_word(*text);
       if (std::ranges::find(kReserved, *text) != kReserved.end()) return;
@@ -390,30 +393,74 @@ class ShellReader {
     const char open = look(), close = open == '(' ? ')' : '}';
     const bool outer =
         std::exchange(in_double_, in_double_ && open == '{');  // in "${...}" a ' is literal
+    // ${...} and ((...)) hold no commands: # is an operator there, and << a shift.
+    const bool commands = open == '(' && look(1) != '(';
+    std::vector<HereDocument> documents = std::exchange(here_documents_, {});
+    std::vector<int> cases;  // the depth of each open `case`
     int depth = 0;
     while (at_ < text_.size()) {
+      if (skip_piece(commands)) continue;
+      if (commands) take_case(cases, depth);
       const char c = look();
-      if (c == '\\') {
-        at_ += 2;
-        continue;
-      }
-      if (c == '\'' && !in_double_) {
-        skip_to('\'');
-      } else if (c == '"') {
-        skip_double();
-      } else if (c == '$' && (look(1) == '(' || look(1) == '{')) {
-        ++at_;
-        skip_parentheses();
-        continue;
-      }
       if (c == open) ++depth;
-      if (c == close) --depth;
+      // The ) of a pattern closes no (.
+      if (c == close && (cases.empty() || cases.back() != depth)) --depth;
       ++at_;
       if (depth == 0) break;
     }
+    here_documents_ = std::move(documents);
     in_double_ = outer;
     --nesting_;
     if (depth != 0) fail("a parenthesis or brace is not closed");
+  }
+
+  // Skips a quoted text, an expansion, a comment or a here-document; false: there is none here.
+  // Quotes inside a comment or a here-document open nothing: $( # don't
+  bool skip_piece(bool commands) {
+    const char c = look();
+    if (c == '\\') return at_ += 2, true;
+    if (c == '$' && look(1) == '\'' && !in_double_) return ++at_, skip_escaped('\''), true;
+    if (c == '\'' && !in_double_) return skip_to('\''), ++at_, true;
+    if (c == '"') return skip_double(), ++at_, true;
+    if (c == '`') return skip_escaped('`'), true;
+    if (c == '$' && (look(1) == '(' || look(1) == '{')) return ++at_, skip_parentheses(), true;
+    if (!commands) return false;
+    if (c == '#' && begins_word()) return skip_line(), true;
+    if (c == '<' && look(1) == '<') {
+      if (look(2) == '<') return at_ += 3, true;
+      return redirect(), true;
+    }
+    if (c == '\n') return ++at_, skip_here_documents(), true;
+    return false;
+  }
+
+  void take_case(std::vector<int>& cases, int depth) const {
+    if (is_command("case")) cases.push_back(depth);
+    if (is_command("esac") && !cases.empty()) cases.pop_back();
+  }
+
+  // Whether a word can begin here.
+  bool begins_word() const {
+    return at_ == 0 || std::string_view(" \t\n;&|()").find(text_[at_ - 1].c) != std::string::npos;
+  }
+
+  // Whether `word` stands here in the place of a command.
+  bool is_command(std::string_view word) const {
+    for (std::size_t at = 0; at < word.size(); ++at)
+      if (look(at) != word[at]) return false;
+    if (!begins_word() || is_name(look(word.size()))) return false;
+    std::size_t before = at_;
+    while (before > 0 && (text_[before - 1].c == ' ' || text_[before - 1].c == '\t')) --before;
+    if (before == 0 || std::string_view("\n;&|()").find(text_[before - 1].c) != std::string::npos)
+      return true;
+    std::string reserved;  // `then case`, `{ case`
+    for (; before > 0 && reserved.size() <= 5 && text_[before - 1].c > ' '; --before)
+      reserved.insert(reserved.begin(), text_[before - 1].c);
+    return reserved != "in" && std::ranges::find(kReserved, reserved) != kReserved.end();
+  }
+
+  void skip_line() {
+    while (at_ < text_.size() && look() != '\n') ++at_;
   }
 
   void skip_to(char close) {
@@ -421,7 +468,14 @@ class ShellReader {
     while (at_ < text_.size() && look() != close) ++at_;
   }
 
-  // Inside "..." only $( and ${ nest.
+  // Skips from a quote to its end, over escaped characters.
+  void skip_escaped(char close) {
+    ++at_;
+    while (at_ < text_.size() && look() != close) at_ += look() == '\\' ? 2 : 1;
+    ++at_;
+  }
+
+  // Inside "..." only $(, ${ and ` nest.
   void skip_double() {
     const bool outer = std::exchange(in_double_, true);
     ++at_;
@@ -429,6 +483,8 @@ class ShellReader {
       if (look() == '$' && (look(1) == '(' || look(1) == '{')) {
         ++at_;
         skip_parentheses();
+      } else if (look() == '`') {
+        skip_escaped('`');
       } else {
         at_ += look() == '\\' ? 2 : 1;
       }

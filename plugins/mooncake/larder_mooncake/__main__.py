@@ -3,23 +3,23 @@
 import importlib.metadata
 import os
 import signal
-import socket
 import sys
 import threading
-import time
 import traceback
 
 from . import NAME
+from .connection import Refused, connect
 from .plugin import Ended, Plugin
 from .pool import Pool, Unreachable
 from .settings import parse
 from .supervisor import end_with_parent, supervise
 
-_RETRY_S = 0.2  # between attempts to reach larderd or the master
+_RETRY_S = 0.2  # between attempts to reach the master
 _WHEEL = "mooncake-transfer-engine-non-cuda"
 
 
 def main():
+    _open_standard_streams()
     arguments = sys.argv[1:]
     settings = parse(arguments)
     if not settings.part:
@@ -36,8 +36,8 @@ def _plugin(settings):
     make_store = _store_class()
     plugin = Plugin(settings, lambda found: Pool(make_store, found), _wheel_version())
     try:
-        plugin.run(_connect(settings.socket))
-    except Ended as error:
+        plugin.run(connect(settings.socket))
+    except (Ended, Refused) as error:
         print(f"{NAME}: {error}", file=sys.stderr, flush=True)
         return 1
     except Exception:  # else the interpreter's end would wait for threads of Mooncake
@@ -68,16 +68,11 @@ def _owner(settings):
     return 0
 
 
-def _connect(path):
-    """A connection to larderd, as soon as larderd listens."""
-    while True:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            connection.connect(path)
-            return connection
-        except (FileNotFoundError, ConnectionRefusedError):
-            connection.close()
-            time.sleep(_RETRY_S)
+# A socket or a file that got the number of a closed stream would receive the log.
+def _open_standard_streams():
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
 
 
 def _store_class():

@@ -2,6 +2,7 @@
 
 The part `plugin` ends with each connection to larderd. The part `owner` holds the contributed
 memory in a process of its own. A restart of larderd or of the plug-in loses no bytes of the pool.
+The supervisor reads the output of the parts, so that an unread log delays no part.
 """
 
 import ctypes
@@ -9,11 +10,19 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+
+from . import NAME
+from .log import Log
 
 _PR_SET_PDEATHSIG = 1
 _PAUSE_S = 0.2  # after a life that ended with its connection, or by a signal
-_LONG_PAUSE_S = 5.0  # after a life that ended with an error of settings or of a protocol
+# After a life that ended with an error of settings or of a protocol: each pause is twice the last.
+_LONG_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 60.0
 _STOP_S = 3.0
+_LAST_WORDS_S = 1.0  # for the rest of an ended part's output, and of the log
+_MOST_LINE_BYTES = 8192
+_MOST_KEPT_LINES = 64  # of one life, to recognize the same failure
 
 
 def supervise(parts, arguments):
@@ -21,13 +30,18 @@ def supervise(parts, arguments):
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    threads = [threading.Thread(target=_keep, args=(p, arguments, stopping)) for p in parts]
+    log = Log()
+    threads = [
+        threading.Thread(target=keep, args=(part, _command(part, arguments), stopping, log))
+        for part in parts
+    ]
     for thread in threads:
         thread.start()
     while not stopping.wait(1.0):
         pass
     for thread in threads:
         thread.join()
+    log.flush(_LAST_WORDS_S)
     return 0
 
 
@@ -36,21 +50,70 @@ def end_with_parent():
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _keep(part, arguments, stopping):
+def keep(part, command, stopping, log):
+    """Runs the command again and again, until `stopping` (a threading.Event)."""
+    output, long_pause = _Output(log), _LONG_PAUSE_S
     while not stopping.is_set():
+        started, failed = time.monotonic(), True
         try:
             child = subprocess.Popen(
-                [sys.executable, "-m", __package__, "--part", part, *arguments],
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
                 process_group=0,  # a terminal's Ctrl-C reaches the supervisor alone
             )
         except OSError as error:  # no process or memory left: the thread must go on
-            print(f"{part} does not start: {error}", file=sys.stderr, flush=True)
-            stopping.wait(_LONG_PAUSE_S)
-            continue
-        while child.poll() is None and not stopping.wait(0.05):
-            pass
-        _end(child)
-        stopping.wait(_LONG_PAUSE_S if child.returncode > 0 else _PAUSE_S)
+            output.take(f"{NAME}: {part} does not start: {error}\n".encode())
+        else:
+            reader = threading.Thread(target=output.read, args=(child.stdout,), daemon=True)
+            reader.start()
+            while child.poll() is None and not stopping.wait(0.05):
+                pass
+            _end(child)
+            reader.join(_LAST_WORDS_S)
+            failed = child.returncode > 0
+        output.end_life(failed)
+        if not failed or time.monotonic() - started > _LONGEST_PAUSE_S:
+            long_pause = _LONG_PAUSE_S
+        stopping.wait(long_pause if failed else _PAUSE_S)
+        if failed:
+            long_pause = min(2 * long_pause, _LONGEST_PAUSE_S)
+
+
+class _Output:
+    """The output of a part. A failure that comes again is counted, and told with the next new
+    line."""
+
+    def __init__(self, log):
+        self._log = log
+        self._before, self._now = set(), set()  # lines of the last failed life, and of this one
+        self._repeated, self._repeats = False, 0
+
+    def read(self, stream):
+        with stream:
+            while line := stream.readline(_MOST_LINE_BYTES):
+                self.take(line)
+
+    def take(self, line):
+        if len(self._now) < _MOST_KEPT_LINES:
+            self._now.add(line)
+        if line in self._before:
+            self._repeated = True
+            return
+        if self._repeats:
+            self._log.add(f"{NAME}: the last failure came {self._repeats} more times\n".encode())
+            self._repeats = 0
+        self._log.add(line)
+
+    def end_life(self, failed):
+        self._repeats += failed and self._repeated
+        self._before, self._now = (self._now if failed else set()), set()
+        self._repeated = False
+
+
+def _command(part, arguments):
+    return [sys.executable, "-m", __package__, "--part", part, *arguments]
 
 
 def _end(child):

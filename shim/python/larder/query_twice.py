@@ -94,6 +94,9 @@ def main(arguments=None):
         help="where larderd listens; default: %(default)s",
     )
     options = parser.parse_args(arguments)
+    # A terminal or a file without the bars' characters must not cost the measurement.
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")
     try:
         with open(options.file, encoding="utf-8", errors="replace") as file:
             prompt = file.read()

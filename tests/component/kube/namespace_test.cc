@@ -41,11 +41,18 @@ class PoolInRealNamespaces final : public PoolLookup {
         cached_(*namespaces_, *namespaces_, *connection.client,
                 {namespaces_.get(), limit_ranges_.get(), quotas_.get()}) {}
 
+  // The pool "class-NAME" has the RuntimeClass NAME.
   Result<api::CachePool> pool(const std::string& ns, const std::string& name) override {
+    Object spec = {{"memory", {{"size", "4Gi"}}}};
+    if (name.starts_with("class-"))
+      spec.update({{"transfer", "sidecar"}, {"runtimeClassName", name.substr(6)}});
     return api::parse_pool(
         {{"metadata",
           {{"name", name}, {"namespace", ns}, {"uid", "6f1c8e6e-0000-4000-8000-000000000001"}}},
-         {"spec", {{"memory", {{"size", "4Gi"}}}}}});
+         {"spec", spec}});
+  }
+  Result<Object> runtime_class(const std::string& name) override {
+    return cached_.runtime_class(name);
   }
   Result<api::CacheBackend> backend(const std::string&, const std::string&) override {
     return Status(Code::kNotFound, "none");
@@ -111,6 +118,15 @@ class NamespaceTest : public KubeTest {
   void put(const k8s::Resource& resource, Object object) {
     object.update({{"apiVersion", "v1"}, {"kind", resource.kind}});
     const Result<Object> made = connection_->client->apply(resource, object);
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+  }
+  void put_runtime_class(const std::string& name, const Object& scheduling) {
+    const Result<Object> made = connection_->client->apply(k8s::resources::kRuntimeClasses,
+                                                           {{"apiVersion", "node.k8s.io/v1"},
+                                                            {"kind", "RuntimeClass"},
+                                                            {"metadata", {{"name", name}}},
+                                                            {"handler", name},
+                                                            {"scheduling", scheduling}});
     ASSERT_TRUE(made.ok()) << made.status().to_string();
   }
   void limit(const std::string& limits) {
@@ -241,6 +257,41 @@ TEST_F(NamespaceTest, ExhaustedNotBestEffortQuotaStillAdmitsBestEffortPod) {
   quota("{requests.memory: 100Gi, pods: 5}", "{requests.memory: 0, pods: 0}",
         {{"scopes", {"NotBestEffort"}}});
   EXPECT_THAT(create(pod("effort", "{}")), HasSubstr("counts a pod with a cache"));
+}
+
+// LimitRanger wants a limit of GPUs of each container, and with a ratio a limit above 0.
+// covers F-433
+TEST_F(NamespaceTest, RatioOfGpusLeavesPodAlone) {
+  limit("{type: Container, max: {nvidia.com/gpu: 8}, maxLimitRequestRatio: {nvidia.com/gpu: 1}}");
+  EXPECT_THAT(create(pod("gpus", "{limits: {nvidia.com/gpu: 1}}")),
+              HasSubstr("maxLimitRequestRatio of nvidia.com/gpu"));
+}
+
+// covers F-432
+TEST_F(NamespaceTest, QuotaOfCrossNamespaceAffinityCounts) {
+  quota("{requests.memory: 66Gi}", "{requests.memory: 0}",
+        {{"scopes", {"CrossNamespacePodAffinity"}}});
+  Object near = pod("near");
+  near["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = {
+      {{"topologyKey", "kubernetes.io/hostname"}, {"namespaces", {"default"}}}};
+  EXPECT_THAT(create(near), HasSubstr("ResourceQuota share has 66Gi of requests.memory left"));
+  EXPECT_THAT(create(pod("far")), HasSubstr("larder.dev/injected"));
+}
+
+// The API server refuses a pod with an absent class, or with another node selector than the class.
+// covers F-430
+TEST_F(NamespaceTest, PodOfPoolWithAbsentRuntimeClassIsCreated) {
+  put_runtime_class("gpus", {{"nodeSelector", {{"kind", "gpu"}}}});
+  Object absent = pod("absent"), there = pod("there"), elsewhere = pod("elsewhere");
+  absent["metadata"]["annotations"]["larder.dev/pool"] = "class-absent";
+  for (Object* one : {&there, &elsewhere})
+    (*one)["metadata"]["annotations"]["larder.dev/pool"] = "class-gpus";
+  elsewhere["spec"]["nodeSelector"] = {{"kind", "cpu"}};
+  const std::string made = create(absent);
+  EXPECT_THAT(made, HasSubstr("larder.dev/injected"));
+  EXPECT_THAT(made, HasSubstr("the cluster has no RuntimeClass absent"));
+  EXPECT_THAT(create(there), HasSubstr("\"runtimeClassName\":\"gpus\""));
+  EXPECT_THAT(create(elsewhere), HasSubstr("nodeSelector has another kind than RuntimeClass gpus"));
 }
 
 // The label of a namespace counts as its pods' annotation; pods without vLLM are unchanged.

@@ -283,6 +283,32 @@ def test_pod_security_against_placement_node_leaves_the_pods_alone(node_pool, ch
         cluster.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce-")
 
 
+@pytest.fixture
+def class_pool(world, cluster):
+    """A pool whose RuntimeClass does not exist, made before check() counts the objects."""
+    made = yaml.safe_load(POOL)
+    made["metadata"]["name"] = "by-class"
+    made["spec"] |= {"transfer": "sidecar", "runtimeClassName": "absent"}
+    apply(cluster, made, NAMESPACE)
+    yield "by-class"
+    cluster.kubectl("delete", "cachepool", "by-class", "-n", NAMESPACE, "--wait=false")
+
+
+# covers F-430
+def test_a_runtime_class_that_does_not_exist(class_pool, check):
+    """Of the pool: the pods start without the class. Of the pods: the API server refuses them."""
+    text = DEPLOYMENT.replace("larder.dev/pool: chat", f"larder.dev/pool: {class_pool}")
+    eventually(lambda: "the pods get a cache" in check(text)[1])
+    status, out = check(text)
+    assert status == 0, out
+    assert "the cluster has no RuntimeClass absent" in " ".join(out.split()), out
+    status, out = check(yaml.safe_dump(manifest(runtimeClassName="gone")))
+    said = " ".join(out.split())
+    assert status == 1
+    assert "! NoRuntimeClass: the API server refuses the pod, with Larder and without" in said, out
+    assert "create the RuntimeClass, or name another in the pod template" in said, out
+
+
 def test_an_unknown_verdict_exits_with_2(check, plugin, world):
     odd = {"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "odd"}}
     status, out = check(yaml.safe_dump_all([manifest(), odd]))

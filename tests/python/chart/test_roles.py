@@ -19,6 +19,7 @@ CLUSTER = {
     ("", "namespaces"): "get list watch",
     ("", "limitranges"): "list watch",  # the webhook: would the namespace take the pod
     ("", "resourcequotas"): "list watch",
+    ("node.k8s.io", "runtimeclasses"): "get",  # the webhook: the class of a pool with transfer
     ("", "nodes"): "list",  # huge pages
     ("apps", "daemonsets"): "get list watch create patch delete",  # placement Node: applied, pruned
     # managed backends: applied, pruned

@@ -226,7 +226,7 @@ def test_a_wrong_url_ends_the_life_with_the_reason(start, url, arguments, words)
     larderd, program = start(*arguments, url=url)
     larderd.accept()
     assert larderd.answer() is None
-    assert words in program.tail()
+    wait_until(lambda: words in program.tail())
 
 
 # covers F-368
@@ -234,7 +234,7 @@ def test_another_protocol_is_answered_and_named(start):
     larderd, program = start()
     assert larderd.accept(protocol=2).kind == READY
     assert larderd.answer() is None
-    assert "larderd speaks protocol 2, this plug-in 1" in program.tail()
+    wait_until(lambda: "larderd speaks protocol 2, this plug-in 1" in program.tail())
 
 
 @pytest.mark.parametrize(

@@ -154,3 +154,17 @@ def test_a_cache_whose_blocks_are_just_being_stored_is_reset_when_they_are():
         assert completions.reset_prefix_cache(url)
     with serving({"POST /reset_prefix_cache": lambda: '{"success": false}'}) as url:
         assert not completions.reset_prefix_cache(url, patience_s=0.1)
+
+
+# covers F-435
+def test_an_output_without_the_bars_characters_still_has_the_figures(root, tmp_path):
+    (tmp_path / "p.txt").write_text("a long prompt")
+    with serving(FakeVllm((0, 256)).answers) as url:
+        words = [sys.executable, "-m", "larder.query_twice", "--url", url, "--file", "p.txt"]
+        env = {**os.environ, "PYTHONPATH": str(root / "shim" / "python")}
+        env |= {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+        done = subprocess.run(
+            words, check=False, cwd=tmp_path, env=env, capture_output=True, text=True
+        )
+    assert done.returncode == 0, done.stderr
+    assert "TTFT warm" in done.stdout and "???" in done.stdout

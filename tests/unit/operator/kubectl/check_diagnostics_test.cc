@@ -150,7 +150,9 @@ TEST(CheckFindings, MissingObjectsOfTheFilesAreToBeAppliedFirst) {
       {R"(namespaces "models" not found)", "Namespace models",
        "create the namespace, or name another"},
       {R"(pods "llm-x" is forbidden: no PriorityClass with name gpu was found)",
-       "PriorityClass gpu", "create the PriorityClass"}};
+       "PriorityClass gpu", "create the PriorityClass"},
+      {R"(pods "llm-x" is forbidden: pod rejected: RuntimeClass "gpus" not found)",
+       "RuntimeClass gpus", "create the RuntimeClass"}};
   for (const auto& [words, made, remedy] : cases) {
     CheckFacts facts = facts_of(refused(words));
     facts.without = refused(words);

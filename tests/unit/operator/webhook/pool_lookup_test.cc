@@ -63,6 +63,18 @@ TEST_F(PoolLookupTest, ConfigMapIsReadFromTheApiServer) {
   EXPECT_THAT(live_.calls(), SizeIs(1));
 }
 
+// covers F-430
+TEST_F(PoolLookupTest, RuntimeClassIsReadFromTheApiServer) {
+  live_.as_user(k8s::resources::kRuntimeClasses, {{"apiVersion", "node.k8s.io/v1"},
+                                                  {"kind", "RuntimeClass"},
+                                                  {"metadata", {{"name", "nvidia"}}},
+                                                  {"handler", "nvidia"}});
+  EXPECT_TRUE(lookup_.runtime_class("nvidia").ok());
+  EXPECT_EQ(lookup_.runtime_class("kata").status().code(), Code::kNotFound);
+  EXPECT_EQ(lookup_.runtime_class("../x").status().code(), Code::kNotFound);
+  EXPECT_THAT(live_.calls(), SizeIs(2));
+}
+
 TEST_F(PoolLookupTest, FailureIsReturned) {
   live_.set_failures([](const auto&) {
     return operator_test::FakeApi::Failure{Status(Code::kDeadlineExceeded, "1 s"), false};

@@ -34,7 +34,12 @@ class FakePools final : public PoolLookup {
     if (name != "engine") return Status(Code::kNotFound, "none");
     return api::Object{{"data", {{"ARGS", "--enable-lora"}}}};
   }
-  std::vector<std::string> maps;  // asked for
+  Result<api::Object> runtime_class(const std::string& name) override {
+    classes.push_back(name);
+    return found_class;
+  }
+  std::vector<std::string> maps, classes;  // asked for
+  Result<api::Object> found_class = Status(Code::kNotFound, "none");
   Surroundings around;
   bool decided = false;
   std::map<std::string, Result<api::CachePool>> pools;
@@ -116,6 +121,25 @@ TEST_F(ReviewTest, InjectorReceivesTheConfigMapsOfThePod) {
   EXPECT_THAT(pools_.maps, ElementsAre("ml/engine", "ml/none"));
   EXPECT_EQ(api::text_at(seen[0], "data.ARGS"), "--enable-lora");
   EXPECT_FALSE(seen[1].contains("data") || seen[2].contains("data"));
+}
+
+// covers F-430
+TEST_F(ReviewTest, InjectorReceivesTheRuntimeClassOfThePool) {
+  std::optional<api::Object> seen;
+  looked_ = [&seen](const Input& input) { seen = input.runtime_class; };
+  respond(review_of(annotated_pod()));
+  EXPECT_THAT(pools_.classes, IsEmpty()) << "the pool names none";
+  pools_.pools.at("chat")->spec.runtime_class = "nvidia";
+  respond(review_of(annotated_pod()));
+  ASSERT_TRUE(seen);
+  EXPECT_TRUE(seen->is_null()) << "the cluster has no such class";
+  pools_.found_class = api::Object{{"handler", "nvidia"}};
+  respond(review_of(annotated_pod()));
+  EXPECT_EQ(*seen, *pools_.found_class);
+  pools_.found_class = Status(Code::kPermissionDenied, "an older role");
+  respond(review_of(annotated_pod()));
+  EXPECT_FALSE(seen) << "unknown";
+  EXPECT_THAT(pools_.classes, ElementsAre("nvidia", "nvidia", "nvidia"));
 }
 
 TEST_F(ReviewTest, EmptyPatchIsOmitted) {

@@ -52,7 +52,8 @@ webhook::Injection InjectionCase::inject(const Object& one) const {
     const auto found = config_maps.find(name);
     return found == config_maps.end() ? Object() : found->second;
   });
-  return webhook::inject({read, ns, pool_name, pool, backend, defaults, by_pod, surroundings});
+  return webhook::inject(
+      {read, ns, pool_name, pool, backend, defaults, by_pod, surroundings, runtime_class});
 }
 
 InjectionCase injection_case(const std::string& yaml) {

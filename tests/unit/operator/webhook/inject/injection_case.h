@@ -22,6 +22,7 @@ struct InjectionCase {
   bool by_pod = true;
   webhook::Surroundings surroundings;
   std::map<std::string, api::Object> config_maps;  // by name
+  std::optional<api::Object> runtime_class;        // as in webhook::Input
 
   // The original pod, or the pod after a test's change.
   webhook::Injection inject() const { return inject(pod); }

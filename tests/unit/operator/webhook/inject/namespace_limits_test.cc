@@ -79,6 +79,21 @@ TEST(LimitRange, AMaximumOfGpusIsALimitOfNone) {
     EXPECT_EQ(resources_of(one, name)["limits"]["nvidia.com/gpu"], "0");
 }
 
+// LimitRanger refuses a limit of 0 where a ratio is set. The figure keeps its fraction.
+// covers F-433
+TEST(LimitRange, ARatioRefusesALimitOfNone) {
+  InjectionCase one = engine("{limits: {nvidia.com/gpu: 1}}");
+  limit(one,
+        "{type: Container, max: {nvidia.com/gpu: 8}, maxLimitRequestRatio: {nvidia.com/gpu: 1}}");
+  EXPECT_THAT(one.inject().refused,
+              HasSubstr("LimitRange team has a maxLimitRequestRatio of nvidia.com/gpu, which "
+                        "requires the container larder-payload to have a request and a limit"));
+  InjectionCase pods = engine("{requests: {cpu: 8}, limits: {cpu: 8}}");
+  pods.pool->spec.resources = {{"limits", {{"cpu", "8"}}}, {"requests", {{"cpu", "100m"}}}};
+  limit(pods, "{type: Pod, maxLimitRequestRatio: {cpu: 1500m}}");
+  EXPECT_THAT(pods.inject().refused, HasSubstr("of at most 1.5 times the request"));
+}
+
 TEST(LimitRange, AMaximumOfProcessorsLowersOursAndNotTheUsers) {
   InjectionCase one = engine();
   limit(one, "{type: Container, max: {cpu: 50m}}");

@@ -68,6 +68,65 @@ TEST(Injection, NeedsThePortsOfMooncakeOnlyForAPoolWithMooncake) {
       << one.inject().refused;
 }
 
+// The API server refuses a pod with an absent class, or with another node selector than the class.
+// covers F-430
+TEST(Injection, LeavesOutARuntimeClassThatTheApiServerRefuses) {
+  InjectionCase one = container_case("{command: [vllm, serve, m]}");
+  one.pool->spec.transfer = api::Transfer::kSidecar;
+  one.pool->spec.runtime_class = "nvidia";
+  const auto injected = [&one](std::optional<Object> runtime) {
+    one.runtime_class = std::move(runtime);
+    const webhook::Injection injection = one.inject();
+    EXPECT_EQ(injection.refused, "");
+    return patched(one.pod, injection.patch);
+  };
+  const auto taken = [&](std::optional<Object> runtime) {
+    return api::text_at(injected(std::move(runtime)), "spec.runtimeClassName");
+  };
+  const Object gpus = {{"scheduling", {{"nodeSelector", {{"node.example/kind", "gpu"}}}}}};
+  EXPECT_EQ(taken(std::nullopt), "nvidia");
+  EXPECT_EQ(taken(Object{{"handler", "nvidia"}}), "nvidia");
+  EXPECT_EQ(taken(gpus), "nvidia");
+  const Object absent = injected(Object());
+  EXPECT_EQ(api::text_at(absent, "spec.runtimeClassName"), "");
+  EXPECT_NE(api::annotation(absent, api::kNoticeAnnotation)
+                ->find("the cluster has no RuntimeClass nvidia, which spec.runtimeClassName"),
+            std::string::npos);
+  one.pod["spec"]["nodeSelector"] = {{"node.example/kind", "gpu"}};
+  EXPECT_EQ(taken(gpus), "nvidia");
+  one.pod["spec"]["nodeSelector"]["node.example/kind"] = "cpu";
+  EXPECT_EQ(taken(gpus), "");
+  EXPECT_NE(api::annotation(injected(gpus), api::kNoticeAnnotation)
+                ->find("another node.example/kind than RuntimeClass nvidia"),
+            std::string::npos);
+}
+
+// The container runtime makes the folder of an inner mount in the outer one, and ends the container
+// where the outer one is read-only.
+// covers F-431
+TEST(Injection, LeavesMountsAloneThatWouldKeepTheEngineFromStarting) {
+  const auto refused = [](const std::string& mount, const std::string& volume) {
+    InjectionCase one = injection_case(
+        "kind: Pod\nmetadata: {name: engine, annotations: {larder.dev/pool: llama}}\nspec: "
+        "{volumes: [{name: v, " +
+        volume +
+        "}], containers: [{name: engine, command: [vllm, serve, m], volumeMounts: [{name: v, "
+        "mountPath: " +
+        mount + "}]}]}\n");
+    return one.inject().refused;
+  };
+  const std::string inside = "inside Larder's read-only mount", around = "read-only around";
+  EXPECT_NE(refused("/larder/models", "emptyDir: {}").find(inside), std::string::npos);
+  EXPECT_NE(refused("/run/larder/other/", "emptyDir: {}").find(inside), std::string::npos);
+  EXPECT_NE(refused("/run, readOnly: true", "emptyDir: {}").find(around), std::string::npos);
+  EXPECT_NE(refused("/run", "configMap: {name: c}").find(around), std::string::npos);
+  EXPECT_NE(refused("/run", "persistentVolumeClaim: {claimName: c, readOnly: true}").find(around),
+            std::string::npos);
+  EXPECT_EQ(refused("/run", "emptyDir: {}"), "");
+  EXPECT_EQ(refused("/larders", "configMap: {name: c}"), "");
+  EXPECT_EQ(refused("/var/run, readOnly: true", "emptyDir: {}"), "");
+}
+
 // The API server would refuse the whole pod of an engine.
 // covers F-393
 TEST(Injection, LeavesOutAPluginThatPodSecurityRefuses) {

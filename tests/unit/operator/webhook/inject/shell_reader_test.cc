@@ -61,6 +61,31 @@ TEST(ShellReader, SkipsCommentsAndHereDocuments) {
   EXPECT_EQ(commands_in("a <<X\nnever closed"), (Commands{{"a"}}));
 }
 
+// Quotes and parentheses of comments, here-documents and patterns inside $(...) open and close
+// nothing.
+// covers F-436
+TEST(ShellReader, SkipsCommandsInsideSubstitutions) {
+  const Commands both{{"?*"}, {"b"}};
+  EXPECT_EQ(commands_in("a=$(\n # don't\n c\n)\nb"), both);
+  EXPECT_EQ(commands_in("a=\"$(c # \"\n)\"\nb"), (Commands{{"?"}, {"b"}}));
+  EXPECT_EQ(commands_in("a=$(c#d)\nb"), both);
+  EXPECT_EQ(commands_in("a=$(cat <<E\nit's ) (\nE\n)\nb"), both);
+  EXPECT_EQ(commands_in("a=$(cat <<-'E'\n\t\"\n\tE\n)\nb"), both);
+  EXPECT_EQ(commands_in("a=$(cat <<< c)\nb"), both);
+  EXPECT_EQ(commands_in("a=$((1 << 2))\nb"), both);
+  EXPECT_EQ(commands_in("a=$(case c in d) e;; (f) g;; *) h;; esac)\nb"), both);
+  EXPECT_EQ(commands_in("a=$(if c; then case d in e) (f);; esac; fi)\nb"), both);
+  EXPECT_EQ(commands_in("a=$(echo case)\nb"), both);
+  EXPECT_EQ(commands_in(R"X(a=$(c $'it\'s')
+b)X"),
+            both);
+  EXPECT_EQ(commands_in(R"X(a=$(c "`d "e)"`")
+b)X"),
+            both);
+  EXPECT_EQ(commands_in("a <(\n# it's\nc) d"), (Commands{{"a", "?", "d"}}));
+  EXPECT_EQ(commands_in("a {log}> b"), (Commands{{"a"}})) << "a descriptor";
+}
+
 std::vector<std::string> elements_in(std::string_view script) {
   const auto read = read_shell(shell_text(script));
   std::vector<std::string> all;

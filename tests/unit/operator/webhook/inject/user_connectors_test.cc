@@ -254,6 +254,13 @@ constexpr Form kRareWays[] = {
     {"command_in_a_variable", R"(R=read; $R -r X <<< "$WHOLE"; vllm serve $X)"},
     {"array_in_quotes", R"(declare -a 'A=("$ONE")'; vllm serve "${A[@]}" --model m)"},
     {"trap", R"(trap 'X=$WHOLE' DEBUG; vllm serve $X)"},
+    {"between_comments_of_substitutions",
+     "N=$(\n  # don't ask twice\n  echo 1\n)\nA=$WHOLE\nP=$(\n  # isn't fixed\n  echo 2\n)\nvllm "
+     "serve $A"},
+    {"between_here_documents_of_substitutions",
+     "N=$(cat <<E\nit's\nE\n)\nA=$WHOLE\nP=$(cat <<E\ndon't\nE\n)\nvllm serve $A"},
+    {"behind_a_case_of_a_substitution",
+     "case $0 in\n a) V=$(case 1 in 1) echo 2;; esac)\n    WHOLE=m ;;\nesac\nvllm serve $WHOLE"},
 };
 
 INSTANTIATE_TEST_SUITE_P(RareWays, UserConnector, testing::ValuesIn(kRareWays),
