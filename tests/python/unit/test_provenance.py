@@ -296,6 +296,51 @@ class TestPrefixCache:
         assert 0 not in half._items._provenance._blocks
 
 
+class TestItemsThatAttendInBothDirections:
+    """Gemma 3 and the like. vLLM computes such an item in one step, but for two cases: a hit ends
+    inside the item; and vLLM 0.32 divides an item at which a step begins."""
+
+    @pytest.fixture
+    def half(self, client):
+        return LarderConnectorScheduler(setup(items_whole=True), client, NAMED)
+
+    def begun(self, half, request, table, end, local=0):
+        digested(half, request, local)
+        half.update_state_after_alloc(request, blocks(table), 0)
+        return step_of(half, request, table, local, end, encodes=True, freed=[NAME])
+
+    def divided(self, name, end, half, **fields):
+        """An item of 160 tokens behind 32 tokens of text, in two steps."""
+        request = with_pictures(name, feature(item(1.0), 32, 160), **fields)
+        first = self.begun(half, request, TABLE, end)
+        return first + step_of(half, request, TABLE, end, kind="cached")
+
+    @pytest.mark.parametrize(("end", "stored"), [(32, 2), (192, 2), (128, 0), (191, 0), (33, 0)])
+    # covers F-414
+    def test_an_item_that_a_step_divides_is_not_stored(self, half, end, stored):
+        assert len(self.divided("r", end, half)) == stored
+        told = half.observed()
+        assert (told.data["unnamed"] if told else []) == ([] if stored else ["other"])
+
+    # covers F-414
+    def test_blocks_of_a_divided_item_are_not_trusted(self, half):
+        self.divided("first", 128, half, kv_transfer_params={"larder": "off"})
+        again = with_pictures("again", feature(item(1.0), 32, 160))
+        assert self.begun(half, again, [*TABLE[:6], *OTHER], None, local=192) == []
+
+    # covers F-414
+    def test_a_hit_ends_inside_no_item(self, half):
+        assert len(self.divided("first", 192, half)) == 2
+        again = with_pictures("again", feature(item(1.0), 32, 160))
+        assert digested(half, again) == (256, True)
+        shorter = with_pictures("shorter", feature(item(1.0), 32, 160), tokens=200)
+        assert digested(half, shorter) == (0, False), "its only chunk ends inside the item"
+
+    def test_other_models_may_divide_an_item(self, client):
+        half = LarderConnectorScheduler(setup(), client, NAMED)
+        assert len(self.divided("r", 128, half)) == 2
+
+
 class TestLoads:
     def load(self, half, client):
         """A request that loads two chunks, computes the rest and is hit by vLLM's own cache."""

@@ -67,6 +67,7 @@ class Provenance:
         self._groups = setup.groups
         self._hash_block = setup.chunk_tokens // setup.hashes_per_chunk
         self._lookahead = setup.lookahead  # a drafter's KV is of the next tokens, too
+        self._whole = setup.items_whole
         self._smallest = min(group.block_size for group in setup.groups)
         self._encoded = {}  # by identifier: (kind as of _kind_of(), digest of the item)
         self._blocks = {}  # by block number: (block hash, name of the items)
@@ -160,6 +161,8 @@ class Provenance:
         past.noted = min(past.noted, begin)
         if begin < live.end:
             self._use(live, begin, end + self._lookahead)  # mutation: draft-items
+            if self._whole and _divides(live, end):  # mutation: item-divided
+                past.clean = False
         if end >= (past.noted // self._smallest + 1) * self._smallest:
             self._note(live, end, tables)
 
@@ -199,6 +202,13 @@ class Provenance:
 
     def _hash_at(self, request, end):
         return request.block_hashes[end // self._hash_block - 1]
+
+
+def _divides(live, end):
+    """Whether a step that ends at this token leaves out tokens of an item whose tokens attend to
+    each other in both directions."""
+    places = (feature.mm_position for feature in live.request.mm_features)
+    return any(at.offset < end < at.offset + at.length for at in places)
 
 
 def _equal(one, other):
