@@ -297,8 +297,8 @@ class TestPrefixCache:
 
 
 class TestItemsThatAttendInBothDirections:
-    """Gemma 3 and the like. vLLM computes such an item in one step, but for two cases: a hit ends
-    inside the item; and vLLM 0.32 divides an item at which a step begins."""
+    """Gemma 3 and the like. vLLM computes such an item in one step, but for two cases. A hit may end
+    inside the item. vLLM 0.32 divides an item at which a step begins."""
 
     @pytest.fixture
     def half(self, client):

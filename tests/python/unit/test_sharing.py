@@ -158,7 +158,9 @@ def test_embeddings_in_place_of_tokens_separate(text, base, of_pictures):
     items, text_alone = of_pictures(), of_pictures(limit_mm_per_prompt={"image": 0})
     assert differing_fields(items, text_alone) == ["configuration", "model_input"]
     for flags in ({"limit_mm_per_prompt": {"image": 2}}, {"enable_prompt_embeds": True}):
-        assert differing_fields(items, of_pictures(**flags)) == [], "tokens become embeddings anyway"
+        assert differing_fields(items, of_pictures(**flags)) == [], (
+            "tokens become embeddings anyway"
+        )
 
 
 # covers F-413
@@ -287,7 +289,10 @@ def test_an_automatic_length_counts_as_it_was_when_the_model_was_built(text):
     from vllm.engine.arg_utils import EngineArgs
 
     length = {"max_position_embeddings": 131072}
-    for overrides in ({"model_type": "llama4_text"}, with_rope("dynamic", factor=2.0)["hf_overrides"]):
+    for overrides in (
+        {"model_type": "llama4_text"},
+        with_rope("dynamic", factor=2.0)["hf_overrides"],
+    ):
         flags = {**BASE, "hf_overrides": {**length, **overrides}}
         automatic = EngineArgs(model=text.model, **{**flags, "max_model_len": -1})
         config = automatic.create_engine_config()

@@ -213,8 +213,8 @@ class Items:
 
 
 def items_hidden(vllm_config):
-    """The engine's setting for which the tensors that the scheduler sees do not decide the KV of an
-    item and of the text behind the item, or ""."""
+    """The engine's setting for which the scheduler's tensors do not decide the KV of an item and of
+    the text behind the item, or ""."""
     multimodal = getattr(vllm_config.model_config, "multimodal_config", None)
     if getattr(multimodal, "mm_processor_cache_type", "lru") == "shm":
         if multimodal.mm_processor_cache_gb > 0:
