@@ -297,8 +297,8 @@ class TestPrefixCache:
 
 
 class TestItemsThatAttendInBothDirections:
-    """Gemma 3 and the like. vLLM computes such an item in one step, but for two cases. A hit may end
-    inside the item. vLLM 0.32 divides an item at which a step begins."""
+    """Gemma 3 and the like. vLLM computes such an item in one step, with two exceptions: behind a
+    hit inside the item, and in 0.32 where a step begins at the item."""
 
     @pytest.fixture
     def half(self, client):
