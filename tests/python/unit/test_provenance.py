@@ -302,7 +302,7 @@ class TestItemsThatAttendInBothDirections:
 
     @pytest.fixture
     def half(self, client):
-        return LarderConnectorScheduler(setup(items_whole=True), client, NAMED)
+        return LarderConnectorScheduler(setup(items_whole="run"), client, NAMED)
 
     def begun(self, half, request, table, end, local=0):
         digested(half, request, local)
@@ -335,6 +335,33 @@ class TestItemsThatAttendInBothDirections:
         assert digested(half, again) == (256, True)
         shorter = with_pictures("shorter", feature(item(1.0), 32, 160), tokens=200)
         assert digested(half, shorter) == (0, False), "its only chunk ends inside the item"
+
+    # covers F-414
+    def test_a_video_may_be_divided_between_two_frames(self, client):
+        """Two frames of 64 tokens behind 32 tokens of text, with 8 tokens of text between them."""
+        import torch
+
+        from larder.vllm.provenance import divided_from
+
+        mask = torch.tensor([True] * 64 + [False] * 8 + [True] * 64)
+        video = feature(item(1.0), 32, 136, is_embed=mask, modality="video")
+        begins = [divided_from(video, end, "run") for end in (32, 33, 95, 96, 100, 104, 105, 168)]
+        assert begins == [None, 32, 32, None, None, None, 104, None]
+        assert [divided_from(video, end, "item") for end in (32, 96, 168)] == [None, 32, None]
+        sound = feature(item(1.0), 32, 136, modality="audio")
+        assert divided_from(sound, 100, "run") is None
+
+    def test_models_whose_items_attend_in_both_directions(self):
+        from types import SimpleNamespace
+
+        from larder.vllm.items import items_whole
+
+        def model(prefix, **text):
+            return SimpleNamespace(is_mm_prefix_lm=prefix, hf_text_config=SimpleNamespace(**text))
+
+        assert items_whole(SimpleNamespace()) == items_whole(model(False)) == ""
+        assert items_whole(model(True)) == "run"
+        assert items_whole(model(True, mm_prefix_span_leading_pad_modulus=128)) == "item"
 
     def test_other_models_may_divide_an_item(self, client):
         half = LarderConnectorScheduler(setup(), client, NAMED)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from larder.vllm.fail_safe import logger
 from larder.vllm.item_digest import Digests, Undigested
 from larder.vllm.keys import places_of
-from larder.vllm.provenance import Past, Provenance
+from larder.vllm.provenance import Past, Provenance, divided_from
 
 DEADLINE_S = 0.25
 WORDS = {
@@ -123,9 +123,8 @@ class Items:
         divide the rest of such an item."""
         size = self._setup.chunk_tokens
         for feature in reversed(request.mm_features) if self._setup.items_whole else ():
-            at = feature.mm_position
-            if at.offset < chunks * size < at.offset + at.length:
-                chunks = at.offset // size
+            begin = divided_from(feature, chunks * size, self._setup.items_whole)
+            chunks = chunks if begin is None else begin // size
         return chunks
 
     def step(self, scheduler_output, tables_of):
@@ -237,3 +236,12 @@ def items_hidden(vllm_config):
     if getattr(multimodal, "video_pruning_rate", None) and vllm_config.model_config.uses_mrope:
         return "--video-pruning-rate moves the text behind a video, and vLLM undoes this at a hit"
     return ""
+
+
+def items_whole(model):
+    """For Setup.items_whole."""
+    if not getattr(model, "is_mm_prefix_lm", False):
+        return ""
+    # DeepSeek V4: the marks around the embeddings attend in both directions too.
+    marks = getattr(model.hf_text_config, "mm_prefix_span_leading_pad_modulus", 0)
+    return "item" if marks else "run"
