@@ -49,8 +49,8 @@ class Setup:
     own_cache: bool = True  # vLLM's prefix cache is on: requests share blocks
     fails_by_page: bool = False  # vLLM hears of a failed load by its pages, not by its request
     items_hidden: str = ""  # why the scheduler cannot digest multi-modal items
-    # The tokens of an item attend to each other in both directions: each "run" of embeddings, or all
-    # tokens of the "item".
+    # Tokens of an item attend to each other in both directions: those of each "run" of embeddings,
+    # or all of the "item".
     items_whole: str = ""
     blocks: int | None = None  # that vLLM manages
     # as this process knows the attention; None: only the layers know
