@@ -372,8 +372,8 @@ typedef struct larder_transfer {
 } larder_transfer;
 
 /* Starts one asynchronous load, which ends in exactly one completion. A failure at once is
- * returned here, without a completion. Pages may be written until the completion is polled, and
- * never after. */
+ * returned here, without a completion. LARDER_RESOURCE_EXHAUSTED: 4096 completions wait for a poll,
+ * or too many copies run. Pages may be written until the completion is polled, and never after. */
 LARDER_API larder_status larder_load(larder_client* client, const larder_transfer* transfer,
                                      uint64_t* ticket);
 

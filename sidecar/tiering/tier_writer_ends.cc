@@ -70,8 +70,9 @@ void TierWriter::send_drops() {
   for (auto drop = drops_.begin(); drop != drops_.end();) {
     // One drop of a namespace at a time: an engine that drops without end takes no room from
     // others.
-    const bool under_way = std::ranges::any_of(
-        drops_, [&](const Drop& one) { return one.ticket != 0 && one.id == drop->id; });
+    const bool under_way = drop->ticket != 0 || std::ranges::any_of(drops_, [&](const Drop& one) {
+                             return one.ticket != 0 && one.id == drop->id;
+                           });
     if (under_way) {
       ++drop;
       continue;

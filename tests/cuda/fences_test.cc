@@ -1,7 +1,10 @@
 // Fences: waits of host threads, and waits that are skipped.
+#include "cuda/fences.h"
+
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <vector>
 
 #include "tests/cuda/device_chunk.h"
 
@@ -70,6 +73,21 @@ TEST_F(FencesTest, FailedWaitLeavesTheFenceUndecided) {
   const std::uint64_t before = fake_cuda::counters().host_waits;
   EXPECT_TRUE(fence->wait().ok());
   EXPECT_EQ(fake_cuda::counters().host_waits, before + 1) << "CUDA is asked again";
+}
+
+TEST_F(FencesTest, FreeEventsAreReusedUpToTheLimit) {
+  void* const stream = fake_cuda::make_stream();
+  const auto hold = [&](std::size_t count) {
+    std::vector<std::shared_ptr<const Fence>> fences;
+    while (fences.size() < count) fences.push_back(engine_->fence(stream).value());
+    return fake_cuda::counters().events;
+  };
+  const std::uint64_t before = hold(0);
+  EXPECT_EQ(hold(Fences::kMaxFree + 8), before + Fences::kMaxFree + 8);
+  EXPECT_EQ(hold(0), before + Fences::kMaxFree);
+  EXPECT_EQ(hold(1), before + Fences::kMaxFree);
+  engine_.reset();
+  EXPECT_EQ(fake_cuda::counters().events, 0U);
 }
 
 }  // namespace

@@ -105,6 +105,15 @@ TEST(SteadyRate, SeveralThreadsCopyAndAFailureIsReported) {
   EXPECT_EQ(thrown.code(), Code::kResourceExhausted);
 }
 
+TEST(KnownWays, KeepsTheFirstContextsOfAProcess) {
+  KnownWays known;
+  char contexts[KnownWays::kMost + 1] = {};
+  for (const char& context : contexts) known.keep(&context, 8, {});
+  EXPECT_TRUE(known.find(&contexts[KnownWays::kMost - 1], 8));
+  EXPECT_FALSE(known.find(&contexts[KnownWays::kMost], 8)) << "measured again";
+  EXPECT_FALSE(known.find(&contexts[0], 9));
+}
+
 class ChosenStrategiesTest : public testing::Test {
  protected:
   ~ChosenStrategiesTest() override {

@@ -15,6 +15,8 @@ namespace larder::plugin {
 
 class Layouts {
  public:
+  static constexpr std::size_t kMost = 16'384;
+
   void insert(tiers::ChunkKey key, std::uint64_t payload_bytes, std::uint64_t piece_bytes) {
     key.hash = {};
     const tiers::ChunkFacts facts{0, payload_bytes, piece_bytes, 0};
@@ -33,7 +35,6 @@ class Layouts {
   }
 
  private:
-  static constexpr std::size_t kMost = 16'384;
   mutable std::mutex mutex_;
   std::unordered_map<tiers::ChunkKey, tiers::ChunkFacts, tiers::ChunkKeyHash> facts_;
 };

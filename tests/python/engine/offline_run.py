@@ -23,13 +23,16 @@ import socket
 import sys
 import time
 
+import larder.vllm.items
 import larder.vllm.stores_under_way
 
 PATIENCE_S = 60
-# The next ask must hit: a late answer of larderd on a busy machine is waited for, not left out.
+# The next ask must hit. On a busy machine late answers of larderd and late digests of items are
+# waited for.
 larder.vllm.stores_under_way.ANSWER_WAIT_MS = larder.vllm.stores_under_way.WINDOW_ANSWER_WAIT_MS = (
     1000 * PATIENCE_S
 )
+larder.vllm.items.DEADLINE_S = PATIENCE_S
 
 
 def zero(path):

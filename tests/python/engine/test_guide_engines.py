@@ -6,13 +6,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-
-vllm_args = pytest.importorskip(
-    "vllm.entrypoints.launchers.cli_args", reason="this vLLM has its parser elsewhere"
-)
-
-from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory  # noqa: E402
-from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: E402
+from server_flags import cli_args
+from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
+from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = (
@@ -36,7 +32,7 @@ COMMANDS = [line for page in PAGES for line in commands(ROOT / page)]
 
 @pytest.fixture(scope="module")
 def parser():
-    return vllm_args.make_arg_parser(FlexibleArgumentParser())
+    return cli_args.make_arg_parser(FlexibleArgumentParser())
 
 
 def test_no_page_is_left_out():

@@ -7,13 +7,9 @@ import pytest
 from composed_configs import children as children_of
 from composed_configs import written
 from golden_pods import commands
-
-vllm_args = pytest.importorskip(
-    "vllm.entrypoints.launchers.cli_args", reason="this vLLM has its parser elsewhere"
-)
-
-from vllm.config.kv_transfer import KVTransferConfig  # noqa: E402
-from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: E402
+from server_flags import cli_args
+from vllm.config.kv_transfer import KVTransferConfig
+from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 
 def injected(root):
@@ -23,7 +19,7 @@ def injected(root):
 
 @pytest.fixture(scope="module")
 def parser():
-    parser = vllm_args.make_arg_parser(FlexibleArgumentParser())
+    parser = cli_args.make_arg_parser(FlexibleArgumentParser())
     parser.add_argument("model_tag", nargs="?")  # as in `vllm serve`
     return parser
 

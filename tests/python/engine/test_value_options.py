@@ -2,16 +2,7 @@
 
 import re
 
-import pytest
-
-try:
-    from vllm.entrypoints.launchers.cli_args import make_arg_parser
-except ImportError:
-    cli_args = pytest.importorskip(
-        "vllm.entrypoints.common.cli_args", reason="this vLLM has its parser elsewhere"
-    )
-    make_arg_parser = cli_args.make_arg_parser
-
+from server_flags import cli_args
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 
@@ -24,7 +15,7 @@ def table(root, name="kValueOptions"):
 # covers F-308
 def test_the_table_has_the_options_with_a_value(root):
     valued, other = set(), set()
-    for action in make_arg_parser(FlexibleArgumentParser())._actions:
+    for action in cli_args.make_arg_parser(FlexibleArgumentParser())._actions:
         names = {name.replace("_", "-") for name in action.option_strings}
         (valued if action.nargs in (None, "+") else other).update(names)
     names = table(root)
@@ -36,7 +27,7 @@ def test_the_table_has_the_options_with_a_value(root):
 # covers F-400
 def test_the_table_has_the_options_with_a_list(root):
     lists = set()
-    for action in make_arg_parser(FlexibleArgumentParser())._actions:
+    for action in cli_args.make_arg_parser(FlexibleArgumentParser())._actions:
         if action.nargs in ("+", "*"):
             lists.update(name.replace("_", "-") for name in action.option_strings)
     names = table(root, "kListOptions")

@@ -176,6 +176,12 @@ SHAPES = {
 }
 
 
+SHAPES["gemma4_per_layer"] = {
+    **SHAPES["gemma4"],
+    "hidden_size_per_layer_input": 32,  # an embedding of each token for each layer
+}
+
+
 def make_model(folder, shape, seed=0):
     """Path of a model of SHAPES[shape] in `folder`, with weights of this seed."""
     import torch

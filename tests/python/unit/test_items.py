@@ -219,14 +219,16 @@ class TestUnnamed:
         assert uncached(half) == ["hidden"]
 
     def test_settings_that_hide_pictures_are_known(self):
-        def config(ec=False, manager=None, **multimodal):
+        def config(ec=False, manager=None, mrope=True, **multimodal):
             multimodal = {
                 "mm_processor_cache_type": "lru",
                 "mm_processor_cache_gb": 4,
                 **multimodal,
             }
             return SimpleNamespace(
-                model_config=SimpleNamespace(multimodal_config=SimpleNamespace(**multimodal)),
+                model_config=SimpleNamespace(
+                    multimodal_config=SimpleNamespace(**multimodal), uses_mrope=mrope
+                ),
                 ec_transfer_config=SimpleNamespace(is_ec_consumer=ec),
                 ec_manager_config=SimpleNamespace(encoder_cache_manager_cls=manager),
             )
@@ -247,6 +249,9 @@ class TestUnnamed:
         assert "ec-transfer" in items_hidden(config(ec=True)) and "manager" in items_hidden(
             config(manager="a.b")
         )
+        assert "--video-pruning-rate" in items_hidden(config(video_pruning_rate=0.5))
+        assert items_hidden(config(video_pruning_rate=0.5, mrope=False)) == ""
+        assert items_hidden(config(video_pruning_rate=0.0)) == ""
 
     # covers F-087
     def test_prompts_that_mix_tokens_and_embeddings(self, half):

@@ -296,6 +296,78 @@ class TestPrefixCache:
         assert 0 not in half._items._provenance._blocks
 
 
+class TestItemsThatAttendInBothDirections:
+    """Gemma 3 and the like. vLLM computes such an item in one step, with two exceptions: behind a
+    hit inside the item, and in 0.32 where a step begins at the item."""
+
+    @pytest.fixture
+    def half(self, client):
+        return LarderConnectorScheduler(setup(items_whole="run"), client, NAMED)
+
+    def begun(self, half, request, table, end, local=0):
+        digested(half, request, local)
+        half.update_state_after_alloc(request, blocks(table), 0)
+        return step_of(half, request, table, local, end, encodes=True, freed=[NAME])
+
+    def divided(self, name, end, half, **fields):
+        """An item of 160 tokens behind 32 tokens of text, in two steps."""
+        request = with_pictures(name, feature(item(1.0), 32, 160), **fields)
+        first = self.begun(half, request, TABLE, end)
+        return first + step_of(half, request, TABLE, end, kind="cached")
+
+    @pytest.mark.parametrize(("end", "stored"), [(32, 2), (192, 2), (128, 0), (191, 0), (33, 0)])
+    # covers F-414
+    def test_an_item_that_a_step_divides_is_not_stored(self, half, end, stored):
+        assert len(self.divided("r", end, half)) == stored
+        told = half.observed()
+        assert (told.data["unnamed"] if told else []) == ([] if stored else ["other"])
+
+    # covers F-414
+    def test_blocks_of_a_divided_item_are_not_trusted(self, half):
+        self.divided("first", 128, half, kv_transfer_params={"larder": "off"})
+        again = with_pictures("again", feature(item(1.0), 32, 160))
+        assert self.begun(half, again, [*TABLE[:6], *OTHER], None, local=192) == []
+
+    # covers F-414
+    def test_a_hit_ends_inside_no_item(self, half):
+        assert len(self.divided("first", 192, half)) == 2
+        again = with_pictures("again", feature(item(1.0), 32, 160))
+        assert digested(half, again) == (256, True)
+        shorter = with_pictures("shorter", feature(item(1.0), 32, 160), tokens=200)
+        assert digested(half, shorter) == (0, False), "its only chunk ends inside the item"
+
+    # covers F-414
+    def test_a_video_may_be_divided_between_two_frames(self, client):
+        """Two frames of 64 tokens behind 32 tokens of text, with 8 tokens of text between them."""
+        import torch
+
+        from larder.vllm.provenance import divided_from
+
+        mask = torch.tensor([True] * 64 + [False] * 8 + [True] * 64)
+        video = feature(item(1.0), 32, 136, is_embed=mask, modality="video")
+        begins = [divided_from(video, end, "run") for end in (32, 33, 95, 96, 100, 104, 105, 168)]
+        assert begins == [None, 32, 32, None, None, None, 104, None]
+        assert [divided_from(video, end, "item") for end in (32, 96, 168)] == [None, 32, None]
+        sound = feature(item(1.0), 32, 136, modality="audio")
+        assert divided_from(sound, 100, "run") is None
+
+    def test_models_whose_items_attend_in_both_directions(self):
+        from types import SimpleNamespace
+
+        from larder.vllm.items import items_whole
+
+        def model(prefix, **text):
+            return SimpleNamespace(is_mm_prefix_lm=prefix, hf_text_config=SimpleNamespace(**text))
+
+        assert items_whole(SimpleNamespace()) == items_whole(model(False)) == ""
+        assert items_whole(model(True)) == "run"
+        assert items_whole(model(True, mm_prefix_span_leading_pad_modulus=128)) == "item"
+
+    def test_other_models_may_divide_an_item(self, client):
+        half = LarderConnectorScheduler(setup(), client, NAMED)
+        assert len(self.divided("r", 128, half)) == 2
+
+
 class TestLoads:
     def load(self, half, client):
         """A request that loads two chunks, computes the rest and is hit by vLLM's own cache."""

@@ -155,7 +155,8 @@ def test_a_client_s_key_that_vllm_0_24_counts_neither_separates_nor_is_shown(mon
         "s3_secret_access_key": "a-third",
         "concurrency": 4,
     }
-    monkeypatch.setattr(identity, "_own", lambda model: {})
+    for of_a_model in ("_own", "_runner"):
+        monkeypatch.setattr(identity, of_a_model, lambda _: {})
     fields, shown = identity.configuration_of(config)
     assert "VLLM_API_KEY" not in fields
     assert "load_config.model_loader_extra_config.concurrency" in shown

@@ -434,6 +434,7 @@ def engine(**model):
         ({"is_prefix_caching_supported": False, "attn_type": "encoder_decoder"}, "encoder_decoder"),
         ({"is_prefix_caching_supported": None}, "is_prefix_caching_supported is missing"),
         ({"is_diffusion": True}, "diffusion"),
+        ({"rswa_window": 128}, "rswa_window"),
     ],
 )
 # covers F-066

@@ -88,11 +88,11 @@ def test_engines_that_compile_share_too(text, flag):
 @pytest.fixture(scope="module")
 def of_server(text):
     """of_server(*flags): the text of an engine behind vLLM's server with these additional flags."""
+    from server_flags import cli_args
     from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-    parser = make_arg_parser(FlexibleArgumentParser())
+    parser = cli_args.make_arg_parser(FlexibleArgumentParser())
     always = [
         "--model",
         text.model,
@@ -104,7 +104,7 @@ def of_server(text):
 
     def made(*flags):
         arguments = parser.parse_args([*always, *flags])
-        validate_parsed_serve_args(arguments)
+        cli_args.validate_parsed_serve_args(arguments)
         return text_of(
             "engine: vllm\n", AsyncEngineArgs.from_cli_args(arguments).create_engine_config()
         )
@@ -147,6 +147,34 @@ def of_pictures(tmp_path_factory):
     return lambda **flags: text_of(
         "engine: vllm\n", EngineArgs(model=str(model), **base, **flags).create_engine_config()
     )
+
+
+# covers F-413
+def test_embeddings_in_place_of_tokens_separate(text, base, of_pictures):
+    """Gemma 3n and Gemma 4 compute other KV from the embeddings of tokens than from the tokens."""
+    assert "\nmodel_input: tokens\n" in base
+    embeds = text(enable_prompt_embeds=True)
+    assert differing_fields(base, embeds) == ["configuration", "model_input"]
+    items, text_alone = of_pictures(), of_pictures(limit_mm_per_prompt={"image": 0})
+    assert differing_fields(items, text_alone) == ["configuration", "model_input"]
+    for flags in ({"limit_mm_per_prompt": {"image": 2}}, {"enable_prompt_embeds": True}):
+        assert differing_fields(items, of_pictures(**flags)) == [], (
+            "tokens become embeddings anyway"
+        )
+
+
+# covers F-413
+def test_the_second_model_runner_separates(text, base):
+    from vllm.engine.arg_utils import EngineArgs
+
+    config = EngineArgs(model=text.model, **BASE).create_engine_config()
+    assert "\nmodel_runner: v1\n" in base, "without Triton"
+
+    class Second(type(config)):
+        use_v2_model_runner = True
+
+    config.__class__ = Second
+    assert "model_runner" in differing_fields(base, text_of("engine: vllm\n", config))
 
 
 @pytest.mark.parametrize(
@@ -253,6 +281,25 @@ def test_other_fields_used_by_llama_4_separate(text, more):
         "configuration",
         "attn_temperature_tuning",
     ]
+
+
+# covers F-413
+def test_an_automatic_length_counts_as_it_was_when_the_model_was_built(text):
+    """vLLM fits --max-model-len -1 to the memory, after the model has read the length."""
+    from vllm.engine.arg_utils import EngineArgs
+
+    length = {"max_position_embeddings": 131072}
+    for overrides in (
+        {"model_type": "llama4_text"},
+        with_rope("dynamic", factor=2.0)["hf_overrides"],
+    ):
+        flags = {**BASE, "hf_overrides": {**length, **overrides}}
+        automatic = EngineArgs(model=text.model, **{**flags, "max_model_len": -1})
+        config = automatic.create_engine_config()
+        config.model_config.max_model_len = 16384
+        fitted = text_of("engine: vllm\n", config)
+        assert differing_fields(fitted, text(**{**flags, "max_model_len": None})) == []
+        assert differing_fields(fitted, text(**{**flags, "max_model_len": 16384})) != []
 
 
 def test_a_plug_ins_own_class_for_a_model_separates(text, base):

@@ -124,6 +124,19 @@ TEST_F(StoreSubmitTest, SubmitOverTheLimitReturnsItsGrants) {
   EXPECT_EQ(next(stores).result.refused, 2U) << "grants that were given back are reported as well";
 }
 
+TEST_F(StoreSubmitTest, KeysWithoutAnswerAreBounded) {
+  Stores stores(pool_, gated_, spec_, pages_);
+  constexpr std::uint32_t kEach = protocol::kMaxKeysPerReserve;
+  const std::uint32_t first = begun(stores, kEach);
+  for (std::uint32_t keys = kEach; keys < protocol::kMaxGrants; keys += kEach) begun(stores, kEach);
+  stores.begin(session_.attachment, transfer(1), true);
+  EXPECT_TRUE(session_.silent());
+  stores.granted(session_.attachment, first, {});
+  begun(stores, 1);
+  stores.abandon();
+  EXPECT_EQ(stores.finish(0).refused, protocol::kMaxGrants + 2) << "also the ones given back";
+}
+
 TEST_F(StoreSubmitTest, ClosedPoolEndsSubmittedStores) {
   Stores stores(pool_, gated_, spec_, pages_);
   granted(stores, 2);

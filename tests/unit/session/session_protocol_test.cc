@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/unit/store/recording_listener.h"
 #include "tests/unit/store/store_fixture.h"
 
 namespace larder::session {
@@ -118,6 +119,31 @@ TEST_F(SessionProtocolTest, BadReportsLogOneLineASecond) {
   EXPECT_NE(log.find("session 1: 1 chunks did not match their checksum"), std::string::npos) << log;
   EXPECT_EQ(box_.stats().bad_reported, 300U);
   end(session);
+}
+
+// "again in a while": the drop of the engine's next session succeeds.
+TEST_F(SessionProtocolTest, DropRefusedByAFullTierSucceedsLater) {
+  store::testing_support::RecordingListener tier;
+  box_.store().tiers().set(0, &tier);
+  const std::vector<Bytes> messages = conversation(1000);
+  const Bytes& drop = messages[7];
+  const auto begin = [&](SessionProtocol& session) {
+    for (std::size_t i = 0; i < 3; ++i) ASSERT_TRUE(session.handle(messages[i]).ok());
+  };
+  SessionProtocol refused = make(1), again = make(2);
+  begin(refused);
+  tier.takes_more_drops = false;
+  const Status status = refused.handle(drop).status();
+  EXPECT_EQ(status.code(), Code::kResourceExhausted);
+  EXPECT_TRUE(status.text().ends_with("again in a while")) << status.text();
+  EXPECT_TRUE(tier.drops.empty());
+  end(refused);
+  tier.takes_more_drops = true;
+  begin(again);
+  EXPECT_TRUE(again.handle(drop).ok());
+  EXPECT_EQ(tier.drops.size(), 1U);
+  end(again);
+  box_.store().tiers().set(0, nullptr);
 }
 
 TEST_F(SessionProtocolTest, EveryTruncationIsAnError) {

@@ -28,6 +28,7 @@ class RecordingListener final : public ChunkListener {
     return evictions.contains(key.hash.lo) ? evictions.at(key.hash.lo) : LowerTierEviction::kAbsent;
   }
   void damaged(const protocol::EntryView& chunk) override { damaged_keys.push_back(chunk.key); }
+  bool takes_drops() const override { return takes_more_drops; }
   std::shared_ptr<void> dropping(std::optional<std::uint32_t> handle) override {
     drops.push_back(handle);
     const auto token = std::make_shared<int>();
@@ -41,6 +42,7 @@ class RecordingListener final : public ChunkListener {
   std::map<std::uint64_t, LowerTierEviction> evictions;  // the same
   std::vector<std::optional<std::uint32_t>> drops;
   std::weak_ptr<void> going_on;
+  bool takes_more_drops = true;
 };
 
 }  // namespace larder::store::testing_support

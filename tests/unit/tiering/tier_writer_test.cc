@@ -219,6 +219,19 @@ TEST_F(TierWriterTest, WriteThroughFindsChunksDroppedFromTheQueue) {
   EXPECT_TRUE(is_below(kMany));
 }
 
+TEST_F(TierWriterTest, OpenPutsAreBoundedUntilAnswered) {
+  constexpr std::uint64_t kMany = 300;
+  begin(through(), 8 * kMany);  // an eighth of memory may be in flight
+  fill(1, kMany);
+  tier_->hold_back = true;
+  down_->tick();
+  EXPECT_EQ(tier_->held(), 256U);
+  tier_->hold_back = false;
+  tier_->answer_held();
+  settle();
+  EXPECT_EQ(tier_->stored.size(), kMany);
+}
+
 TEST_F(TierWriterTest, ChunkUsedOnceIsNotWrittenWithAdmitAfterTwo) {
   begin(through(2));
   const protocol::Grant used = box_->put(1, 1);
@@ -319,6 +332,20 @@ TEST_F(TierWriterTest, RepeatedDropsAreMerged) {
   tier_->answer_held();
   link_->deliver();
   EXPECT_EQ(last.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+}
+
+TEST_F(TierWriterTest, FullTableTakesDropsAgainOnceTheTierAnswers) {
+  tier_->refusal = {Code::kResourceExhausted, "too much"};
+  for (std::uint64_t n = 0; n < TierWriter::kMostDrops; ++n) {
+    ASSERT_TRUE(box_->store().tiers().takes_drops()) << n;
+    down_->drop(protocol::NamespaceId{n, 1});
+  }
+  EXPECT_FALSE(box_->store().tiers().takes_drops());
+  tier_->refusal = {};
+  down_->tick();
+  link_->deliver();
+  EXPECT_EQ(tier_->drops.size(), TierWriter::kMostDrops);
+  EXPECT_TRUE(box_->store().tiers().takes_drops());
 }
 
 TEST_F(TierWriterTest, ChunkFoundDamagedDuringItsWriteIsForgotten) {

@@ -161,6 +161,25 @@ TEST_F(TransfersTest, RefusalClosesTheSessionUntilAllIsWithdrawn) {
   EXPECT_FALSE(answer().refusal.refused());
 }
 
+TEST_F(TransfersTest, ExportsAreBoundedUntilWithdrawn) {
+  const auto opened = [&](std::uint32_t request, std::size_t count) {
+    std::vector<copy::MemoryHandle> many;
+    while (many.size() < count) many.push_back(std::move(handles().front()));
+    EXPECT_TRUE(transfers_.open(1, request, kEngine, {}, std::move(many)).ok());
+    return answer().refusal;
+  };
+  constexpr std::size_t kEach = protocol::kMaxExportsPerMessage;
+  for (std::uint32_t i = 0; i < protocol::kMaxExports / kEach; ++i)
+    ASSERT_FALSE(opened(1 + i, kEach).refused());
+  const copy::TransferRefusal beyond = opened(9, 1);
+  EXPECT_EQ(beyond.reason, TransferReason::kBound);
+  EXPECT_EQ(beyond.text, "more than 1024 allocations");
+  ASSERT_TRUE(transfers_.withdraw(1, 10).ok());
+  EXPECT_TRUE(answer().withdrawn);
+  EXPECT_EQ(device_->open, 0);
+  EXPECT_FALSE(opened(11, 1).refused());
+}
+
 TEST_F(TransfersTest, ForgedPieceIsRefused) {
   open(1);
   const std::vector<std::uint64_t> forged{

@@ -84,7 +84,9 @@ HARMLESS = {
     "model_config.allowed_media_domains": (
         "hosts that a client may name; keys hold a digest of the content"
     ),
-    "model_config.enable_prompt_embeds": "the block hashes cover embeddings that a client sends",
+    "model_config.enable_prompt_embeds": (
+        "model_input has the effect on tokens; the block hashes cover embeddings of a client"
+    ),
     "model_config.seed": _SAMPLING,
     "model_config.generation_config": (
         "attn_temperature_tuning has the part that Llama 4 takes; the rest is sampling"
@@ -116,7 +118,7 @@ HARMLESS = {
     "model_config.model_arch_config": "made from hf_config",
     "model_config.encoder_config": "made from a file that the line `weights` covers",
     "model_config.config_updated": "a note of vLLM's own",
-    "model_config.multimodal_config.limit_per_prompt": _LIMITS,
+    "model_config.multimodal_config.limit_per_prompt": f"{_LIMITS}; model_input has limits of 0",
     "model_config.multimodal_config.mm_processor_cache_gb": _MEMORY,
     "model_config.multimodal_config.mm_processor_cache_type": _MEMORY,
     "model_config.multimodal_config.mm_shm_cache_max_object_size_mb": _MEMORY,

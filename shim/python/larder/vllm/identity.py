@@ -94,7 +94,7 @@ def configuration_of(vllm_config):
         engine_config.fields_of(vllm_config, engine_config.harmless_of(vllm_config)),
         engine_variables.variables(),
     )
-    own = _own(vllm_config.model_config)
+    own = {**_own(vllm_config.model_config), **_runner(vllm_config)}
     executor = getattr(vllm_config.parallel_config, "distributed_executor_backend", None)
     modules = _modules(fields) | _modules({"executor": executor, **own})
     if loaded := plugins():
@@ -182,6 +182,22 @@ def _own(model):
     }
 
 
+def _runner(vllm_config):
+    """How vLLM gives a prompt to the model. Gemma 3n and Gemma 4 embed a token once more for each
+    layer: they compute other KV from the embeddings of tokens than from the tokens."""
+    model = vllm_config.model_config
+    items = getattr(model, "supports_multimodal_inputs", None)
+    if items is None:  # an older vLLM
+        from vllm.multimodal import MULTIMODAL_REGISTRY
+
+        items = MULTIMODAL_REGISTRY.supports_multimodal_inputs(model)
+    embeds = getattr(model, "enable_prompt_embeds", False)
+    return {
+        "model_input": "items" if items else "embeddings" if embeds else "tokens",
+        "model_runner": "v2" if getattr(vllm_config, "use_v2_model_runner", False) else "v1",
+    }
+
+
 # Groups of plug-ins that vLLM loads in its workers. A plug-in may replace any operator or layer.
 _PLUGIN_GROUPS = ("vllm.general_plugins", "vllm.platform_plugins")
 
@@ -237,13 +253,21 @@ def _spec_line(group):
 
 
 def _rope_length(model):
-    """The engine's --max-model-len where the kind of rope depends on that length, else None."""
+    """The greatest length where the kind of rope depends on that length, else None."""
     text = model.hf_text_config.to_dict()
     parameters = text.get("rope_parameters") or text.get("rope_scaling") or {}
     sets = [one for one in parameters.values() if isinstance(one, dict)] or [parameters]
     kinds = {one.get("rope_type", one.get("type")) for one in sets}
     # An unknown kind counts as dependent: a second namespace costs a miss, a shared one wrong KV.
-    return model.max_model_len if kinds - _FIXED_ROPE else None
+    return _built_length(model) if kinds - _FIXED_ROPE else None
+
+
+def _built_length(model):
+    """The greatest length when vLLM built the model. vLLM fits an automatic length
+    (--max-model-len -1) to the memory afterwards."""
+    if getattr(model, "original_max_model_len", None) != -1:
+        return model.max_model_len
+    return model.get_and_verify_max_len(-1)
 
 
 def _model_class(model):
@@ -274,7 +298,7 @@ def _temperature(model):
     if getattr(model.hf_text_config, "model_type", "") != "llama4_text":
         return None
     found = {**model.try_get_generation_config(), **model.override_generation_config}
-    return found.get("attn_temperature_tuning", model.max_model_len > 32768)
+    return found.get("attn_temperature_tuning", _built_length(model) > 32768)
 
 
 def _none_hash(cache_config, options):

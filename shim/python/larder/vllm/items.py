@@ -17,15 +17,16 @@ from dataclasses import dataclass, field
 from larder.vllm.fail_safe import logger
 from larder.vllm.item_digest import Digests, Undigested
 from larder.vllm.keys import places_of
-from larder.vllm.provenance import Past, Provenance
+from larder.vllm.provenance import Past, Provenance, divided_from
 
 DEADLINE_S = 0.25
 WORDS = {
-    "hidden": "the tensors at the scheduler do not decide the embeddings",
+    "hidden": "the tensors at the scheduler do not decide the KV",
     "form": "an item holds a value of a type that has no digest",
     "late": f"digests took longer than {DEADLINE_S} s",
     "mixed": "a prompt mixes tokens and embeddings, or has embeddings after such a prompt",
-    "other": "vLLM's own caches may have KV of another item under the same identifier",
+    "other": "vLLM's own caches may have KV of another item under the same identifier, "
+    "or vLLM computed an item in parts",
 }
 LINE = "Larder: requests with pictures, sound or video run without the cache where %s%s (first: %s)"
 
@@ -117,6 +118,15 @@ class Items:
         live = self._lives.get(request.request_id)
         return live is None or live.past.is_clean() is True
 
+    def hit_of(self, request, chunks):
+        """`chunks`, or fewer: the hit ends inside no item that is computed as a whole. vLLM may
+        divide the rest of such an item."""
+        size = self._setup.chunk_tokens
+        for feature in reversed(request.mm_features) if self._setup.items_whole else ():
+            begin = divided_from(feature, chunks * size, self._setup.items_whole)
+            chunks = chunks if begin is None else begin // size
+        return chunks
+
     def step(self, scheduler_output, tables_of):
         """Call for each step that computes, before places_to_store(). tables_of: gives the block
         tables of a request id."""
@@ -202,8 +212,8 @@ class Items:
 
 
 def items_hidden(vllm_config):
-    """The engine's setting for which the tensors that the scheduler sees do not decide an item's
-    embeddings, or ""."""
+    """The engine's setting for which the scheduler's tensors do not decide the KV of an item and of
+    the text behind the item, or ""."""
     multimodal = getattr(vllm_config.model_config, "multimodal_config", None)
     if getattr(multimodal, "mm_processor_cache_type", "lru") == "shm":
         if multimodal.mm_processor_cache_gb > 0:
@@ -221,4 +231,17 @@ def items_hidden(vllm_config):
                 "--mm-encoder-attn-dtype fp8 scales each item by the items before it; give "
                 "--mm-encoder-fp8-scale-path"
             )
+    # The encoder decides the M-RoPE positions behind a pruned video. A hit of the whole video skips
+    # the encoder, and the text behind the video then gets the positions of the unpruned video.
+    if getattr(multimodal, "video_pruning_rate", None) and vllm_config.model_config.uses_mrope:
+        return "--video-pruning-rate moves the text behind a video, and vLLM undoes this at a hit"
     return ""
+
+
+def items_whole(model):
+    """For Setup.items_whole."""
+    if not getattr(model, "is_mm_prefix_lm", False):
+        return ""
+    # DeepSeek V4: the marks around the embeddings attend in both directions too.
+    marks = getattr(model.hf_text_config, "mm_prefix_span_leading_pad_modulus", 0)
+    return "item" if marks else "run"

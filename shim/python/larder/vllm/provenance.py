@@ -67,6 +67,7 @@ class Provenance:
         self._groups = setup.groups
         self._hash_block = setup.chunk_tokens // setup.hashes_per_chunk
         self._lookahead = setup.lookahead  # a drafter's KV is of the next tokens, too
+        self._whole = setup.items_whole
         self._smallest = min(group.block_size for group in setup.groups)
         self._encoded = {}  # by identifier: (kind as of _kind_of(), digest of the item)
         self._blocks = {}  # by block number: (block hash, name of the items)
@@ -160,6 +161,8 @@ class Provenance:
         past.noted = min(past.noted, begin)
         if begin < live.end:
             self._use(live, begin, end + self._lookahead)  # mutation: draft-items
+            if self._whole and self._divides(live, end):  # mutation: item-divided
+                past.clean = False
         if end >= (past.noted // self._smallest + 1) * self._smallest:
             self._note(live, end, tables)
 
@@ -176,6 +179,11 @@ class Provenance:
                 past.clean = False
             elif used is not own:
                 past.unsettled.append((used, own or UNKNOWN))
+
+    def _divides(self, live, end):
+        """Whether a step that ends at this token leaves out tokens to which its tokens attend."""
+        features = live.request.mm_features
+        return any(divided_from(one, end, self._whole) is not None for one in features)
 
     def _note(self, live, end, tables):
         """The request filled blocks before token `end`. If the request's KV is not trusted, or a
@@ -199,6 +207,22 @@ class Provenance:
 
     def _hash_at(self, request, end):
         return request.block_hashes[end // self._hash_block - 1]
+
+
+def divided_from(feature, end, whole):
+    """The first of the tokens that attend to each other in both directions, if token `end` is one
+    of these and not the first; else None. whole: Setup.items_whole."""
+    at, mask = feature.mm_position, feature.mm_position.is_embed
+    inside = end - at.offset
+    if not 0 < inside < at.length or feature.modality == "audio":
+        return None
+    if mask is None or whole == "item":
+        return at.offset
+    if not (mask[inside - 1] and mask[inside]):
+        return None
+    while inside and mask[inside - 1]:
+        inside -= 1
+    return at.offset + inside
 
 
 def _equal(one, other):

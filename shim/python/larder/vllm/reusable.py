@@ -20,6 +20,11 @@ def check(vllm_config):
         )
     if getattr(vllm_config, "is_mm_encoder_only", False):
         raise Unsupported("this engine runs a multi-modal encoder alone, which has no KV cache")
+    if getattr(model, "rswa_window", None) is not None:
+        raise Unsupported(
+            "a generated token attends to a window, and a token of the prompt to all tokens "
+            "(rswa_window): equal tokens have unlike KV"
+        )
     supported = getattr(model, "is_prefix_caching_supported", None)
     if supported is None:
         raise Unsupported(

@@ -133,6 +133,8 @@ class LarderConnectorScheduler(FailSafe):
         # Some groups cannot serve a hit of the whole prompt, see Setup.needs_more().
         if hits * chunk == request.num_tokens and self.setup.needs_more(request.num_tokens):
             hits -= 1
+        if request.mm_features:
+            hits = max(self._items.hit_of(request, hits), first)
         if hits > first and self._places.several:
             fetch_s = self._worth.longest((hits - first) * chunk) if self.setup.fetches else 0
             # On several nodes each node has a larderd of its own, and the hit is the least of all.

@@ -14,7 +14,7 @@ from larder.vllm.attention_kernels import Attention, attention_of
 from larder.vllm.drafts import Drafts, drafts_of
 from larder.vllm.groups import Shards, Unsupported, check_sizes, groups_of, is_rebuilt, shards_of
 from larder.vllm.identity import facts_of
-from larder.vllm.items import items_hidden
+from larder.vllm.items import items_hidden, items_whole
 from larder.vllm.layer_specs import inner_specs
 
 MOST_SOCKET_BYTES = 107  # sockaddr_un
@@ -49,6 +49,9 @@ class Setup:
     own_cache: bool = True  # vLLM's prefix cache is on: requests share blocks
     fails_by_page: bool = False  # vLLM hears of a failed load by its pages, not by its request
     items_hidden: str = ""  # why the scheduler cannot digest multi-modal items
+    # Tokens of an item attend to each other in both directions: those of each "run" of embeddings,
+    # or all of the "item".
+    items_whole: str = ""
     blocks: int | None = None  # that vLLM manages
     # as this process knows the attention; None: only the layers know
     attention: Attention | None = None
@@ -139,6 +142,7 @@ def setup_of(vllm_config, kv_cache_config):
         own_cache=bool(vllm_config.cache_config.enable_prefix_caching),
         fails_by_page=fails_by_page,
         items_hidden=items_hidden(vllm_config),
+        items_whole=items_whole(vllm_config.model_config),
         blocks=getattr(kv_cache_config, "num_blocks", None),
         attention=_attention(
             vllm_config, kv_cache_config, [group for group in groups if not group.state]

@@ -393,6 +393,20 @@ TEST_F(PeerTierTest, MemberStartedLaterIsUsed) {
   EXPECT_TRUE(asker.loop->get(1).ok());
 }
 
+TEST_F(PeerTierTest, NoMorePeersAreAskedThanTheLimit) {
+  Holder holders[] = {Holder(clock_), Holder(clock_), Holder(clock_)};
+  std::vector<net::Endpoint> members;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    holders[i].put(i + 1);
+    members.push_back(holders[i].endpoint());
+  }
+  ClientOptions options = client_options(members);
+  options.fanout = 1;
+  Asker asker(clock_, options);
+  ASSERT_TRUE(asker.reaches(2)) << "one more, since one may be this larderd";
+  EXPECT_EQ(std::ranges::count(asker.probe(1, 3), true), 1);
+}
+
 TEST_F(PeerTierTest, EachDnsAddressIsAMember) {
   Holder holder(clock_);
   holder.put(1);

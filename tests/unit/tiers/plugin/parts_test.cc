@@ -99,5 +99,18 @@ TEST(LayoutsTest, HashIsIgnored) {
   EXPECT_FALSE(layouts.find(other)) << "implausible";
 }
 
+TEST(LayoutsTest, FullTableForgetsAllAndIsToldAgain) {
+  Layouts layouts;
+  tiers::ChunkKey other = kKey;
+  for (std::size_t i = 0; i < Layouts::kMost; ++i, ++other.namespace_id.lo)
+    layouts.insert(other, 8192, 4096);
+  EXPECT_TRUE(layouts.find(kKey));
+  layouts.insert(other, 8192, 4096);
+  EXPECT_FALSE(layouts.find(kKey));
+  EXPECT_TRUE(layouts.find(other));
+  layouts.insert(kKey, 8192, 4096);
+  EXPECT_TRUE(layouts.find(kKey));
+}
+
 }  // namespace
 }  // namespace larder::plugin::testing_support

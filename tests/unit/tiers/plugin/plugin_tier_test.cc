@@ -1,4 +1,6 @@
 // The plug-in tier beside a plug-in that keeps the contract.
+#include "sidecar/tiers/plugin/drops.h"
+#include "sidecar/tiers/plugin/removals.h"
 #include "tests/unit/tiers/plugin/plugin_fixture.h"
 
 namespace larder::plugin::testing_support {
@@ -105,6 +107,49 @@ TEST_F(PluginTierTest, FailedDropIsRetried) {
   const Asked again = fake->receive();
   EXPECT_EQ(again.kind, Kind::kClear);
   fake->done(again.ticket);
+}
+
+// Without a plug-in each drop ends at its deadline, and waits to be done.
+TEST_F(PluginTierTest, DropsOverTheLimitAreAcceptedOnceEarlierOnesAreDone) {
+  open();
+  std::vector<Ticket> drops;
+  const auto drop = [&](std::uint64_t ms) {
+    const Ticket ticket = loop->next();
+    const protocol::NamespaceId id = key_of(1, ticket).namespace_id;
+    const Code taken = tier->drop_namespace(ticket, id, loop->in_ms(ms)).code();
+    if (taken == Code::kOk) drops.push_back(ticket);
+    return taken;
+  };
+  while (drops.size() < 4 * Drops::kMost && drop(1) == Code::kOk) continue;
+  EXPECT_EQ(ended(drops.back()), Code::kDeadlineExceeded);
+  EXPECT_GE(drops.size(), Drops::kMost);
+  EXPECT_TRUE(tier->flush(loop->next(), loop->in_ms(1)).ok()) << "other operations have room";
+  EXPECT_EQ(drop(1), Code::kResourceExhausted);
+  const auto fake = connect();
+  const auto accepted = [&] {
+    fake->serve();
+    return drop(5000) == Code::kOk;
+  };
+  EXPECT_TRUE(test::eventually(accepted));
+}
+
+TEST_F(PluginTierTest, EvictionsOverTheLimitAreAcceptedOnceEarlierOnesAreDone) {
+  open();
+  const auto fake = connect();
+  std::uint64_t number = 0;
+  const auto refused = [&] {
+    for (std::size_t i = 0; i < Removals::kMost; ++i)
+      if (const Status status = tier->evict(key_of(++number)); !status.ok())
+        return status.code() == Code::kResourceExhausted;
+    return false;
+  };
+  EXPECT_TRUE(test::eventually(refused));
+  EXPECT_GE(number, Removals::kMost);
+  const auto accepted = [&] {
+    fake->serve();
+    return tier->evict(key_of(++number)).ok();
+  };
+  EXPECT_TRUE(test::eventually(accepted));
 }
 
 // covers F-342

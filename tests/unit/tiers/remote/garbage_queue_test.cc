@@ -106,5 +106,20 @@ TEST_F(GarbageQueueTest, RemovalsAreBoundedAndWaitForReads) {
   EXPECT_EQ(queue_.next_ns(), UINT64_MAX);
 }
 
+// A lost removal: a reader finds the bad chunk once more, and its removal is taken.
+TEST_F(GarbageQueueTest, FullQueueTakesRemovalsOnceTheServerAnswers) {
+  const Record bad = record_of(1, 7);
+  store(bad);
+  for (std::size_t i = 0; i < GarbageQueue::kMost; ++i) queue_.leave_behind(record_of(i + 2, 7));
+  queue_.remove(What::kWriting, bad);
+  EXPECT_FALSE(queue_.was_forgotten(bad));
+  EXPECT_TRUE(emptied());
+  EXPECT_EQ(server_.keys().size(), 2U);
+  queue_.remove(What::kWriting, bad);
+  EXPECT_TRUE(queue_.was_forgotten(bad));
+  EXPECT_TRUE(emptied());
+  EXPECT_TRUE(server_.keys().empty());
+}
+
 }  // namespace
 }  // namespace larder::remote::testing_support
