@@ -3,20 +3,21 @@
 import importlib.metadata
 import os
 import signal
-import socket
 import sys
-import threading
-import time
-import traceback
+
+from larder_plugin.life import Program, Unreachable
+from larder_plugin.program import run_life
+from larder_plugin.supervisor import end_with_parent, supervise
+from larder_plugin.wire import Kind
 
 from . import NAME
-from .plugin import Ended, Plugin
-from .pool import Pool, Unreachable
-from .settings import parse
-from .supervisor import end_with_parent, supervise
+from .pool import Pool
+from .settings import parse, with_master_of
 
-_RETRY_S = 0.2  # between attempts to reach larderd or the master
+_RETRY_S = 0.2  # between attempts to reach the master
 _WHEEL = "mooncake-transfer-engine-non-cuda"
+# A second GET batch starts while the first one moves bytes.
+_THREADS = {Kind.GET: 2, Kind.PUT: 1, Kind.EXIST: 1, Kind.REMOVE: 1}
 
 
 def main():
@@ -24,26 +25,20 @@ def main():
     settings = parse(arguments)
     if not settings.part:
         parts = ["plugin", "owner"] if settings.contribute else ["plugin"]
-        return supervise(parts, arguments)
+        return supervise(__package__, parts, arguments)
     end_with_parent()
     # A thread may wait for Mooncake for a minute: no destructor, no join.
     os._exit(_plugin(settings) if settings.part == "plugin" else _owner(settings))
 
 
 def _plugin(settings):
-    threading.excepthook = _end_process
     # The wheel first: its import takes longer than a connection should wait.
     make_store = _store_class()
-    plugin = Plugin(settings, lambda found: Pool(make_store, found), _wheel_version())
-    try:
-        plugin.run(_connect(settings.socket))
-    except Ended as error:
-        print(f"{NAME}: {error}", file=sys.stderr, flush=True)
-        return 1
-    except Exception:  # else the interpreter's end would wait for threads of Mooncake
-        traceback.print_exc()
-        return 1
-    return 0
+
+    def service_of(hello):
+        return Pool(make_store, with_master_of(settings, hello.url), hello.prefix)
+
+    return run_life(Program(NAME, _wheel_version(), service_of, _THREADS), settings.socket)
 
 
 # Holds the contributed memory until SIGTERM. The client in the wheel joins the pool again after a
@@ -68,18 +63,6 @@ def _owner(settings):
     return 0
 
 
-def _connect(path):
-    """A connection to larderd, as soon as larderd listens."""
-    while True:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            connection.connect(path)
-            return connection
-        except (FileNotFoundError, ConnectionRefusedError):
-            connection.close()
-            time.sleep(_RETRY_S)
-
-
 def _store_class():
     # Errors alone: the wheel's notes come by the thousand.
     os.environ.setdefault("MC_LOG_LEVEL", "ERROR")
@@ -98,12 +81,6 @@ def _wheel_version():
         return importlib.metadata.version(_WHEEL)
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
-
-
-# A thread that ended would leave calls without an answer.
-def _end_process(failure):
-    traceback.print_exception(failure.exc_type, failure.exc_value, failure.exc_traceback)
-    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
-"""Supervisor: keeps the processes of the plug-in alive, until SIGTERM or SIGINT.
+"""Supervisor: keeps the processes of a plug-in alive, until SIGTERM or SIGINT.
 
-The part `plugin` ends with each connection to larderd. The part `owner` holds the contributed
-memory in a process of its own. A restart of larderd or of the plug-in loses no bytes of the pool.
-"""
+The part `plugin` ends with each connection to larderd. Other parts of a plug-in live longer."""
 
 import ctypes
 import signal
@@ -16,12 +14,16 @@ _LONG_PAUSE_S = 5.0  # after a life that ended with an error of settings or of a
 _STOP_S = 3.0
 
 
-def supervise(parts, arguments):
-    """Runs each part until a signal. Returns the exit status."""
+def supervise(module, parts, arguments, give=None):
+    """Runs `python -m MODULE --part PART ARGUMENTS` for each part until a signal. Returns the exit
+    status. `give`: makes a socket for each new process, which finds the socket by --given."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    threads = [threading.Thread(target=_keep, args=(p, arguments, stopping)) for p in parts]
+    threads = [
+        threading.Thread(target=_keep, args=(module, part, arguments, give, stopping))
+        for part in parts
+    ]
     for thread in threads:
         thread.start()
     while not stopping.wait(1.0):
@@ -36,13 +38,10 @@ def end_with_parent():
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _keep(part, arguments, stopping):
+def _keep(module, part, arguments, give, stopping):
     while not stopping.is_set():
         try:
-            child = subprocess.Popen(
-                [sys.executable, "-m", __package__, "--part", part, *arguments],
-                process_group=0,  # a terminal's Ctrl-C reaches the supervisor alone
-            )
+            child = _start([sys.executable, "-m", module, "--part", part, *arguments], give)
         except OSError as error:  # no process or memory left: the thread must go on
             print(f"{part} does not start: {error}", file=sys.stderr, flush=True)
             stopping.wait(_LONG_PAUSE_S)
@@ -51,6 +50,17 @@ def _keep(part, arguments, stopping):
             pass
         _end(child)
         stopping.wait(_LONG_PAUSE_S if child.returncode > 0 else _PAUSE_S)
+
+
+def _start(command, give):
+    # A terminal's Ctrl-C reaches the supervisor alone.
+    if give is None:
+        return subprocess.Popen(command, process_group=0)
+    with give() as given:
+        number = given.fileno()
+        return subprocess.Popen(
+            [*command, "--given", str(number)], process_group=0, pass_fds=[number]
+        )
 
 
 def _end(child):
