@@ -45,6 +45,8 @@ def main(host, port, count, size):
             else:
                 server.sendall(request(name, 0, ord("G")))
                 server.recv_into(head, 8, socket.MSG_WAITALL)
+                # The server waits for the acknowledgement of the head, by Nagle's rule.
+                server.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
                 server.recv_into(room[at * size : (at + 1) * size], 0, socket.MSG_WAITALL)
             if struct.unpack_from("<I", head)[0] != 200:
                 sys.exit(f"{what}: {head}")

@@ -50,7 +50,7 @@ def run_load(store, folder, url, calls):
 def drive(larderd, chance, calls):
     """Batches of puts beside gets, so that a plug-in has several of both under way."""
     found = {"puts": 0, "gets": 0, "hits": 0, "removals": 0, "wrong": 0}
-    names = [key(number) for number in range(CHUNKS)]
+    names = [key(number, namespace=11) for number in range(CHUNKS)]  # no other test's
     moved = 0
     while moved < calls:
         puts = chance.sample(names, 4)
@@ -63,7 +63,7 @@ def drive(larderd, chance, calls):
         answers = larderd.done(putting + getting)
         assert {result for _, result in answers[: len(puts)]} <= {OK, EXISTS}
         for at, (name, (_, result)) in enumerate(zip(gets, answers[len(puts) :], strict=True)):
-            assert result in (OK, NOT_FOUND)
+            assert result in (OK, NOT_FOUND), result
             begin = (8 + at) * SIZE
             if result == OK:
                 found["hits"] += 1
