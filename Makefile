@@ -3,10 +3,10 @@
 # reported at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index bench-lookup \
-  bench-mooncake bench-peer bench-recovery bench-remote bench-remote-lookup bench-remote-outage \
-  bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine \
-  bench-operator bench-rivals bench-serve bench-webhook bench-weights
+BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index \
+  bench-infinistore bench-lookup bench-mooncake bench-peer bench-recovery bench-remote \
+  bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk \
+  bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
 .PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python \
   deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-plugins \
   deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs \
@@ -236,9 +236,9 @@ fuzz: deps-tools build/fuzz/build.ninja
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && \
 	  tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-## lookup, copy, curve (TRACE=FILE), disk, equal, gpu, index, mooncake, recovery, remote,
-## remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator,
-## rivals, serve, webhook, weights: a table, and build/bench/NAME.json
+## lookup, copy, curve (TRACE=FILE), disk, equal, gpu, index, infinistore, mooncake, recovery,
+## remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine,
+## operator, rivals, serve, webhook, weights: a table, and build/bench/NAME.json
 bench-*:
 # For the reports. bench-gpu has the commit of its build.
 $(filter-out bench-gpu,$(BENCHES)): export LARDER_COMMIT = \
@@ -269,8 +269,8 @@ bench-webhook: release
 	@cmake --build --preset release -j$(JOBS) --target webhook_bench
 	@build/release/bin/webhook_bench build/bench build/release/bin/webhook_server_process \
 	  $(CURDIR)
-bench-mooncake: deps-python deps-plugins release
-	@$(call RUN,release) $(PYTHON) tests/bench/mooncake_bench.py
+bench-infinistore bench-mooncake: bench-%: deps-python deps-plugins release
+	@$(call RUN,release) $(PYTHON) tests/bench/$*_bench.py
 bench-restart bench-start: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
 	@build/release/bin/$*_bench build/bench $(CURDIR)/build/release/bin/larderd

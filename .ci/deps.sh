@@ -23,8 +23,9 @@
 #   servers: the servers for tests of the remote tier. Debian's Redis, which redis-tools brings
 #   without a service. Valkey of Debian's backports, unpacked and not installed. Also Debian's
 #   Prometheus with promtool, unpacked, for dashboards and alerts.
-#   plugins: Mooncake, pinned by mooncake.lock, in a small environment, and the libraries and tools
-#   of packages.mooncake.
+#   plugins: Mooncake, pinned by mooncake.lock, and InfiniStore's server, pinned by
+#   infinistore.lock, in small environments of their own; the libraries and tools of
+#   packages.plugins.
 #   kubernetes: a Kubernetes of one machine (kubernetes.sh), and the packages of its node
 #   (packages.kubernetes).
 #   kserve: the part kubernetes, KServe's controllers (kserve.sh), and KServe's Hugging Face server
@@ -356,8 +357,9 @@ for what in "$@"; do
       make_prometheus
       ;;
     plugins)
-      install_packages packages.mooncake
+      install_packages packages.plugins
       small_python "$mooncake" mooncake.lock "Mooncake (46 MB)"
+      small_python "$infinistore" infinistore.lock "InfiniStore (40 MB)"
       ;;
     vm) make_vm ;;
     kubernetes) make_kubernetes ;;

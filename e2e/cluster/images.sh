@@ -64,8 +64,8 @@ make_larder-mooncake_image() {
   local tree=$images/larder-mooncake libraries=/usr/lib/x86_64-linux-gnu
   unpack_debian "$tree"
   mkdir -p "$tree/opt/larder"
-  cp -r "$root/plugins/mooncake/larder_mooncake" "$mooncake"/lib/python3*/site-packages/mooncake* \
-    "$tree/opt/larder"
+  cp -r "$root"/plugins/{larder_plugin,mooncake/larder_mooncake} \
+    "$mooncake"/lib/python3*/site-packages/mooncake* "$tree/opt/larder"
   cp -P "$libraries"/lib{ibverbs,nl-3,nl-route-3}.so.* "$tree$libraries"
   archive larder-mooncake "$tree" --config "{
     \"User\": \"65532:65532\", \"Entrypoint\": [\"python3\", \"-m\", \"larder_mooncake\"],

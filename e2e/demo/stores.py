@@ -50,7 +50,7 @@ class Mooncake:
     def join(self) -> None:
         self._plugins = [self._pool.start_plugin(socket) for socket in self._sockets]
         for plugin in self._plugins:
-            plugin.wait_until(lambda plugin=plugin: "the pool works" in plugin.tail(), 30)
+            plugin.wait_until(lambda plugin=plugin: ": works" in plugin.tail(), 30)
 
     def stop(self) -> None:
         for plugin in self._plugins:

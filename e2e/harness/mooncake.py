@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 
+from harness.private_network import PrivateNetwork
 from harness.process import Process, ProcessError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -38,18 +39,9 @@ class MooncakePool:
     thread-safe. Use as a context manager, or call stop()."""
 
     def __init__(self, folder: pathlib.Path, each_mib: int = 256):
-        self.folder, self._bin, self._started = folder, programs(), 0
-        hold = "ip link set lo up && echo up && exec sleep infinity"
-        # Also without root: a namespace of users around that of the network.
-        self._namespace = Process(
-            "namespace",
-            ["unshare", "--map-root-user", "--net", "sh", "-c", hold],
-            dict(os.environ),
-            folder / "namespace.log",
-        )
-        self._namespace.wait_until(lambda: self._namespace.tail() == "up", 10)
-        pid = str(self._namespace.child.pid)
-        self.enter = ["nsenter", "--target", pid, "--user", "--preserve-credentials", "--net"]
+        self._bin = programs()
+        self._network = PrivateNetwork(folder)
+        self.enter, self.run = self._network.enter, self._network.run
         self.start_master()
         self.owners = [self.start_owner(each_mib) for _ in range(2)]
 
@@ -65,7 +57,7 @@ class MooncakePool:
         # The program itself, not the wheel's wrapper: a signal reaches the master.
         master = next(self._bin.parent.glob("lib/python3*/site-packages/mooncake/mooncake_master"))
         self.master = self.run("master", [str(master), "--rpc_address", host, "--rpc_port", port])
-        self.master.wait_until(lambda: self.listens(port), 20)
+        self.master.wait_until(lambda: self.listens(int(port)), 20)
 
     def start_owner(self, mib: int) -> Process:
         owner = self.run(
@@ -80,27 +72,18 @@ class MooncakePool:
 
     def plugin(self, *arguments: str) -> list[str]:
         """The command of larder-mooncake, without the namespace."""
-        paths = f"PYTHONPATH={ROOT / 'plugins' / 'mooncake'}"
+        paths = f"PYTHONPATH={ROOT / 'plugins'}:{ROOT / 'plugins' / 'mooncake'}"
         return ["env", paths, str(self._bin / "python"), "-m", "larder_mooncake", *arguments]
 
     def start_plugin(self, socket: pathlib.Path) -> Process:
         """Inside the namespace. larderd may be outside: a Unix socket knows no namespace."""
         return self.run("plugin", self.plugin("--socket", str(socket)))
 
-    def listens(self, port: str) -> bool:
-        found = subprocess.run(
-            [*self.enter, "cat", "/proc/net/tcp"], capture_output=True, text=True, check=True
-        )
-        return f":{int(port):04X} 00000000:0000 0A" in found.stdout
+    def listens(self, port: int) -> bool:
+        return self._network.listens(port)
 
     def stop(self) -> None:
         for process in [*getattr(self, "owners", []), getattr(self, "master", None)]:
             if process:
                 process.stop(3)
-        self._namespace.stop(1)
-
-    def run(self, name: str, command: list[str]) -> Process:
-        """Inside the namespace."""
-        self._started += 1
-        log = self.folder / f"{name}-{self._started}.log"
-        return Process(name, [*self.enter, *command], dict(os.environ), log)
+        self._network.stop()

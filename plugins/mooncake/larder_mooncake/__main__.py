@@ -4,46 +4,42 @@ import importlib.metadata
 import os
 import signal
 import sys
-import threading
-import traceback
+
+from larder_plugin.life import Program, Unreachable
+from larder_plugin.program import open_standard_streams, run_life
+from larder_plugin.supervisor import end_with_parent, supervise
+from larder_plugin.wire import Kind
 
 from . import NAME
-from .connection import Refused, connect
-from .plugin import Ended, Plugin
-from .pool import Pool, Unreachable
-from .settings import parse
-from .supervisor import end_with_parent, supervise
+from .pool import Pool
+from .settings import parse, with_master_of
 
 _RETRY_S = 0.2  # between attempts to reach the master
 _WHEEL = "mooncake-transfer-engine-non-cuda"
+# A second GET batch starts while the first one moves bytes.
+_THREADS = {Kind.GET: 2, Kind.PUT: 1, Kind.EXIST: 1, Kind.REMOVE: 1}
 
 
 def main():
-    _open_standard_streams()
+    open_standard_streams()
     arguments = sys.argv[1:]
     settings = parse(arguments)
     if not settings.part:
         parts = ["plugin", "owner"] if settings.contribute else ["plugin"]
-        return supervise(parts, arguments)
+        return supervise(NAME, __package__, parts, arguments)
     end_with_parent()
     # A thread may wait for Mooncake for a minute: no destructor, no join.
     os._exit(_plugin(settings) if settings.part == "plugin" else _owner(settings))
 
 
 def _plugin(settings):
-    threading.excepthook = _end_process
     # The wheel first: its import takes longer than a connection should wait.
     make_store = _store_class()
-    plugin = Plugin(settings, lambda found: Pool(make_store, found), _wheel_version())
-    try:
-        plugin.run(connect(settings.socket))
-    except (Ended, Refused) as error:
-        print(f"{NAME}: {error}", file=sys.stderr, flush=True)
-        return 1
-    except Exception:  # else the interpreter's end would wait for threads of Mooncake
-        traceback.print_exc()
-        return 1
-    return 0
+
+    def service_of(hello):
+        return Pool(make_store, with_master_of(settings, hello.url), hello.prefix)
+
+    return run_life(Program(NAME, _wheel_version(), service_of, _THREADS), settings.socket)
 
 
 # Holds the contributed memory until SIGTERM. The client in the wheel joins the pool again after a
@@ -68,13 +64,6 @@ def _owner(settings):
     return 0
 
 
-# A socket or a file that got the number of a closed stream would receive the log.
-def _open_standard_streams():
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
-        os.set_inheritable(descriptor, True)
-    os.close(descriptor)
-
-
 def _store_class():
     # Errors alone: the wheel's notes come by the thousand.
     os.environ.setdefault("MC_LOG_LEVEL", "ERROR")
@@ -93,12 +82,6 @@ def _wheel_version():
         return importlib.metadata.version(_WHEEL)
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
-
-
-# A thread that ended would leave calls without an answer.
-def _end_process(failure):
-    traceback.print_exception(failure.exc_type, failure.exc_value, failure.exc_traceback)
-    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ waits for a segment owner, up to 60 s, and no call can be cancelled."""
 import re
 import socket
 
-from .wire import Result
+from larder_plugin.address import host_and_port
+from larder_plugin.life import Unreachable
+from larder_plugin.wire import Result
 
 # Mooncake's error codes (types.h, 0.3.13); a code that is not here is a failure.
 _NO_SPACE, _INVALID_PARAMS, _NOT_READY, _NOT_FOUND, _EXISTS = -200, -600, -703, -704, -705
@@ -14,15 +16,23 @@ _CONNECT_S = 2.0  # for the master's port
 _RPC_ERRORS = range(-1099, -899)  # no answer of the master, or of the store behind the master
 
 
-class Unreachable(Exception):
-    """The pool cannot be used now; the text says why."""
-
-
 class Pool:
-    def __init__(self, make_store, settings):
-        """`make_store`: the wheel's MooncakeDistributedStore. `settings`: Settings."""
-        self._make_store, self._settings = make_store, settings
-        self._store = None
+    """A larder_plugin.life.Service."""
+
+    def __init__(self, make_store, settings, prefix=""):
+        """`make_store`: the wheel's MooncakeDistributedStore. `settings`: Settings. `prefix`: of
+        all keys."""
+        self._make_store, self._settings, self._prefix = make_store, settings, prefix
+        self._store, self._base = None, 0
+        self.title = f"the pool of Mooncake's master {settings.master}"
+
+    def join(self, region):
+        self.connect()
+        self._register(region.address, len(region.bytes))
+        self._base = region.address
+
+    def check(self):
+        self.exist([f"{self._prefix}:health"])
 
     def connect(self, contribute=0):
         """Joins the pool with `contribute` bytes of memory. Raises Unreachable."""
@@ -47,7 +57,7 @@ class Pool:
             )
         self._store = store
 
-    def register(self, address, size):
+    def _register(self, address, size):
         """Names the memory that put() and get() use. Raises Unreachable."""
         code = self._store.register_buffer(address, size)
         if code != 0:
@@ -61,10 +71,11 @@ class Pool:
         if self._store is not None:
             self._store.close()
 
-    def put(self, keys, addresses, sizes):
-        """A Result for each key. The wheel answers 0 for a key that exists and stores nothing. It
+    def put(self, entries):
+        """A Result for each key. The wheel answers 0 for a key that exists and stores no byte. It
         does so even for a key whose writer died in mid-put. Questions before and after the put tell
         these cases apart, one round trip each."""
+        keys, addresses, sizes = self._places(entries)
         results = [Result.EXISTS if there else None for there in self._known(keys)]
         new = [i for i, result in enumerate(results) if result is None]
         if not new:
@@ -78,8 +89,8 @@ class Pool:
                 results[i] = Result.FAILED
         return results
 
-    def get(self, keys, addresses, rooms):
-        """(result, bytes of the object) for each key."""
+    def get(self, entries):
+        keys, addresses, rooms = self._places(entries)
         codes = self._store.batch_get_into(keys, addresses, rooms)
         answers = []
         for code, room in zip(codes, rooms, strict=True):
@@ -109,6 +120,14 @@ class Pool:
         )
         return (_result(count), 0) if count < 0 else (Result.OK, count)
 
+    def _places(self, entries):
+        """(keys, addresses, sizes)."""
+        return (
+            [entry.key for entry in entries],
+            [self._base + entry.offset for entry in entries],
+            [entry.size for entry in entries],
+        )
+
     def _known(self, keys):
         return self.exist(keys) if keys else []
 
@@ -117,26 +136,21 @@ def _reach(master):
     """Connects to the master's port: the wheel itself waits 90 s for an absent master. Raises
     Unreachable."""
     try:
-        socket.create_connection(_host_and_port(master), _CONNECT_S).close()
+        socket.create_connection(host_and_port(master), _CONNECT_S).close()
     except OSError as error:
         raise Unreachable(f"Mooncake's master {master}: {error.strerror or error}") from error
 
 
 def _own_address(master):
     """The address of this machine that the master sees."""
-    host, port = _host_and_port(master)
+    host, port = host_and_port(master)
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as probe:
-            probe.connect(address)  # sends nothing: chooses a route
+            probe.connect(address)  # sends no packet: chooses a route
             return probe.getsockname()[0]
     except OSError as error:
         raise Unreachable(f"Mooncake's master {master}: {error.strerror or error}") from error
-
-
-def _host_and_port(master):
-    host, _, port = master.rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 def _result(code):

@@ -5,6 +5,8 @@ import argparse
 import re
 from typing import NamedTuple
 
+from larder_plugin.address import host_and_port, place_of
+
 _UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _LEAST_CONTRIBUTION = 16 << 20
 
@@ -42,21 +44,20 @@ def parse(arguments):
     return found
 
 
-def master_of(url):
-    """HOST:PORT of mooncake://HOST:PORT. Raises ValueError with the remedy."""
-    scheme, _, master = url.partition("://")
-    if scheme != "mooncake" or not master:
-        raise ValueError(f"backend.url is '{url}', not mooncake://HOST:PORT")
-    try:
-        return _master(master)
-    except argparse.ArgumentTypeError as error:
-        raise ValueError(f"backend.url: {error}") from error
+def with_master_of(settings, url):
+    """The Settings with the master of mooncake://HOST:PORT. Raises ValueError with the remedy."""
+    master = place_of(url, "mooncake")
+    if settings.master not in ("", master):
+        raise ValueError(f"--master is {settings.master}, but backend.url names {master}")
+    return settings._replace(master=master)
 
 
 def _master(text):
-    match = re.fullmatch(r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9_.-]+):(\d{1,5})", text)
-    if text and (not match or not 1 <= int(match[2]) <= 65535):
-        raise argparse.ArgumentTypeError(f"'{text}' is not HOST:PORT")
+    try:
+        if text:
+            host_and_port(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
     return text
 
 

@@ -8,6 +8,12 @@
 #include "sidecar/ctl/lmcache/lmcache_values.h"
 
 namespace larder::ctl {
+
+// LMCache's scheme, Larder's scheme, and the words about the service.
+struct PluginStore {
+  std::string_view theirs, ours, settings, warning;
+};
+
 namespace {
 
 // Three ways to one server: remote_url, the plugin for Redis, and the native RESP and Valkey
@@ -33,8 +39,16 @@ constexpr std::array<std::string_view, 6> kServed{"redis",   "rediss", "valkey",
                                                   "valkeys", "unix",   "resp"};
 // Only suggestions: the user writes the file, and starts the plug-in.
 constexpr std::string_view kPasswordFile = "/etc/larder/backend.password";
-constexpr std::string_view kPluginSocket = "/run/larder/mooncake.sock";
-constexpr std::string_view kMooncake = "mooncakestore";
+constexpr std::array<PluginStore, 2> kPluginStores{
+    {{"mooncakestore", "mooncake",
+      "; --protocol, --devices, --metadata, --contribute and --host take LMCache's protocol, "
+      "device_name, metadata_server, global_segment_size and local_hostname of extra_config",
+      "put a firewall or NetworkPolicy around Mooncake, which has no TLS and no authentication"},
+     {"infinistore", "infinistore",
+      "; larder-infinistore speaks TCP alone, so a device of the URL has no counterpart",
+      "put a firewall or NetworkPolicy around InfiniStore, which has no TLS and no "
+      "authentication; InfiniStore has no release since April 2025, so prefer Valkey or "
+      "Mooncake"}}};
 constexpr std::string_view kSentinel = "-sentinel", kCluster = "-cluster";
 constexpr std::string_view kTheirMaster = "redismaster";  // LMCache's default
 
@@ -155,11 +169,11 @@ LmcacheBackend::Result LmcacheBackend::result() const {
         shown +
             " is LMCache's own server. Engines of one machine share one larderd instead. Between "
             "machines, set backend.url to a Redis or Valkey");
-  } else if (url.scheme == kMooncake) {
-    mooncake(url, result);
+  } else if (const auto* store = std::ranges::find(kPluginStores, url.scheme, &PluginStore::theirs);
+             store != kPluginStores.end()) {
+    plugin_store(*store, url, result);
   } else if (!is_one_of(without_suffix(url.scheme), kServed)) {
-    // For example s3 or infinistore: the scheme is shown, and never the rest with a
-    // possible secret.
+    // For example s3: the scheme is shown, and never the rest with a possible secret.
     url_is(Counterpart::kNone, shown + ": Larder has no backend for " + url.scheme);
   } else {
     server(url, mode_of(url), result);
@@ -175,18 +189,16 @@ LmcacheBackend::Mode LmcacheBackend::mode_of(const Url& url) const {
   return cluster_ || several || url.scheme.ends_with(kCluster) ? Mode::kCluster : Mode::kStandalone;
 }
 
-// LMCache joins the pool in the engine's process. Larder joins by a plug-in; the other settings are
-// arguments of the plug-in.
-void LmcacheBackend::mooncake(const Url& url, Result& result) const {
+// LMCache's client of the store is in the engine's process, Larder's is a plug-in. The other
+// settings are arguments of the plug-in.
+void LmcacheBackend::plugin_store(const PluginStore& store, const Url& url, Result& result) const {
   const LmcacheSetting from{url_->key, "", url_->where};
-  result.values.push_back({"backend.url", "mooncake://" + url.place, from});
-  result.values.push_back({"backend.plugin_socket", std::string(kPluginSocket), from});
-  result.to_do.push_back(
-      "start larder-mooncake beside larderd, with --socket " + std::string(kPluginSocket) +
-      "; --protocol, --devices, --metadata, --contribute and --host take LMCache's protocol, "
-      "device_name, metadata_server, global_segment_size and local_hostname of extra_config");
-  result.to_do.emplace_back(
-      "put a firewall or NetworkPolicy around Mooncake, which has no TLS and no authentication");
+  const std::string name(store.ours), socket = "/run/larder/" + name + ".sock";
+  result.values.push_back({"backend.url", name + "://" + url.place, from});
+  result.values.push_back({"backend.plugin_socket", socket, from});
+  result.to_do.push_back("start larder-" + name + " beside larderd, with --socket " + socket +
+                         std::string(store.settings));
+  result.to_do.emplace_back(store.warning);
 }
 
 void LmcacheBackend::server(const Url& url, Mode mode, Result& result) const {

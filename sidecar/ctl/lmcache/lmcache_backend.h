@@ -13,6 +13,8 @@
 
 namespace larder::ctl {
 
+struct PluginStore;  // a store that Larder reaches by a plug-in
+
 class LmcacheBackend {
  public:
   // Whether `key` is a setting of a remote store. take() keeps such a setting; an error is a
@@ -48,7 +50,7 @@ class LmcacheBackend {
 
   enum class Mode { kStandalone, kSentinel, kCluster };
   Mode mode_of(const Url& url) const;
-  void mooncake(const Url& url, Result& result) const;
+  void plugin_store(const PluginStore& store, const Url& url, Result& result) const;
   void server(const Url& url, Mode mode, Result& result) const;
   std::string path_of(const Url& url, Mode mode, const LmcacheSetting& from, Result& result) const;
   void password(const Url& url, const std::string& user, const LmcacheSetting& from,

@@ -4,52 +4,18 @@ import os
 import random
 import signal
 import time
-from pathlib import Path
 
 import pytest
-from engine_side import CHUNKS, EngineSide, wait_until
-from harness.larderd import Larderd
+from engine_side import CHUNKS, wait_until
 from harness.mooncake import URL
+from node import Node, children
 
 pytestmark = pytest.mark.plugins
 
 
-class Node:
-    """A larderd, its plug-in and an engine's client."""
-
-    def __init__(self, pool, folder, number):
-        self.socket = folder / f"{number}.plugin"
-        self.larderd = Larderd(
-            Path(os.environ["LARDER_TEST_BIN"]) / "larderd",
-            folder / str(number),
-            f"larder-mooncake-{os.getpid()}-{number}",
-            "256MiB",
-            f"backend:\n  url: {URL}\n  plugin_socket: {self.socket}\n  prefix: test\n",
-        )
-        self.larderd.wait_ready()
-        self.larderd.wait_touched()
-        self.plugin = pool.start_plugin(self.socket)
-        wait_until(self.works)
-        self.engine = EngineSide(self.larderd, f"engine {number}")
-
-    def backend(self):
-        return self.larderd.status()["backend"]
-
-    def works(self):
-        return self.backend()["takes_gets"]
-
-    def wait_written(self, chunks):
-        wait_until(lambda: self.backend()["puts"]["ok"] >= chunks)
-
-    def stop(self):
-        self.engine.client.close()
-        self.plugin.stop(3)
-        self.larderd.stop()
-
-
 @pytest.fixture
 def nodes(pool, tmp_path):
-    nodes = [Node(pool, tmp_path, number) for number in (1, 2)]
+    nodes = [Node(pool, URL, tmp_path, number) for number in (1, 2)]
     yield nodes
     for node in nodes:
         node.stop()
@@ -117,11 +83,6 @@ class Killer:
     def master(self, _):
         self._pool.master.kill()
         self._pool.start_master()
-
-
-def children(pid):
-    tasks = Path("/proc", str(pid), "task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
 
 
 # LARDER_KILLS=1000 is the long form. EngineSide compares each loaded byte with its key.

@@ -23,7 +23,7 @@ from larderd_side import (
     packet,
     text,
 )
-from mooncake_program import HERE, FakeService, Program
+from plugin_program import HERE, FakeService, Program
 
 PAGE = 4096
 
@@ -44,6 +44,7 @@ def start(tmp_path, service):
         path = tmp_path / "plugin.sock"
         larderd = LarderdSide(path, url or f"mooncake://{service.master}", 4 << 20)
         program = Program(
+            "mooncake",
             tmp_path,
             sys.executable,
             ["--socket", str(path), *arguments],

@@ -175,7 +175,7 @@ def test_the_command_of_the_guide(pool, tmp_path):
     (command,) = re.findall(r"```sh\n(PYTHONPATH=.* -m larder_mooncake .*)\n```", page)
     larderd = LarderdSide(tmp_path / "guide.sock", URL)
     changes = {
-        "plugins/mooncake": str(ROOT / "plugins/mooncake"),
+        "plugins:plugins/mooncake": f"{ROOT}/plugins:{ROOT}/plugins/mooncake",
         "/opt/larder-mooncake/bin": str(programs()),
         "/run/larder/mooncake.sock": larderd.path,
         "mooncake-master.cache.svc:50051": MASTER,

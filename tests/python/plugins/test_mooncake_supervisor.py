@@ -13,8 +13,8 @@ import pytest
 from larderd_side import LarderdSide
 from mooncake_program import HERE, ROOT, FakeService
 
-sys.path.insert(0, str(ROOT / "plugins" / "mooncake"))
-from larder_mooncake import connection, log, supervisor
+sys.path.insert(0, str(ROOT / "plugins"))
+from larder_plugin import connection, log, supervisor
 
 # Each part writes more than a pipe holds.
 LOUD = """
@@ -36,7 +36,7 @@ def world(tmp_path):
 
 def started(world, shell="", **streams):
     folder, service, larderd = world
-    path = [folder, HERE / "fake_wheel", ROOT / "plugins" / "mooncake"]
+    path = [folder, HERE / "fake_wheel", ROOT / "plugins", ROOT / "plugins" / "mooncake"]
     command = [sys.executable, "-m", "larder_mooncake", "--socket", larderd.path]
     if shell:
         command = ["sh", "-c", f'exec "$@" {shell}', "sh", *command]
@@ -119,7 +119,8 @@ print("refused: another plug-in" if lives < 6 else "well", flush=True)
 sys.exit(lives < 6)
 """
     pauses, lines = Pauses(7), Lines()
-    supervisor.keep("plugin", [sys.executable, "-c", program], pauses, lines)
+    part = supervisor.Part("larder-mooncake", "plugin", [sys.executable, "-c", program])
+    supervisor.keep(part, pauses, lines)
     assert pauses.long == [5, 10, 20, 40, 60, 60, supervisor._PAUSE_S]
     assert lines.added == [
         "refused: another plug-in\n",
@@ -131,7 +132,7 @@ sys.exit(lives < 6)
 # covers F-434
 def test_the_log_drops_what_has_no_room_and_counts_it():
     read, write = os.pipe()
-    queue = log.Log(write)
+    queue = log.Log("larder-mooncake", write)
     line = b"x" * 1023 + b"\n"
     for _ in range(2000):
         queue.add(line)
@@ -154,7 +155,7 @@ def test_the_log_drops_what_has_no_room_and_counts_it():
 
 def refused(path):
     with pytest.raises(connection.Refused) as why:
-        connection.connect(str(path))
+        connection.connect("larder-mooncake", str(path))
     return str(why.value)
 
 

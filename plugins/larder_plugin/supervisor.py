@@ -1,9 +1,7 @@
-"""Supervisor: keeps the processes of the plug-in alive, until SIGTERM or SIGINT.
+"""Supervisor: keeps the processes of a plug-in alive, until SIGTERM or SIGINT.
 
-The part `plugin` ends with each connection to larderd. The part `owner` holds the contributed
-memory in a process of its own. A restart of larderd or of the plug-in loses no bytes of the pool.
-The supervisor reads the output of the parts, so that an unread log delays no part.
-"""
+The part `plugin` ends with each connection to larderd. Other parts of a plug-in live longer.
+The supervisor reads the output of the parts, so that an unread log delays no part."""
 
 import ctypes
 import signal
@@ -11,8 +9,8 @@ import subprocess
 import sys
 import threading
 import time
+from typing import NamedTuple
 
-from . import NAME
 from .log import Log
 
 _PR_SET_PDEATHSIG = 1
@@ -25,18 +23,20 @@ _MOST_LINE_BYTES = 8192
 _MOST_KEPT_LINES = 64  # of one life, to recognize the same failure
 
 
-def supervise(parts, arguments):
-    """Runs each part until a signal. Returns the exit status."""
+def supervise(name, module, parts, arguments, give=None):
+    """Runs `python -m MODULE --part PART ARGUMENTS` for each part until a signal. Returns the exit
+    status. `name`: the program, in log lines. `give`: makes a socket for each new process, which
+    finds the socket by --given."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    log = Log()
-    threads = [
-        threading.Thread(target=keep, args=(part, _command(part, arguments), stopping, log))
-        for part in parts
-    ]
-    for thread in threads:
-        thread.start()
+    log = Log(name)
+    threads = []
+    for part in parts:
+        command = [sys.executable, "-m", module, "--part", part, *arguments]
+        own = Part(name, part, command, give)
+        threads.append(threading.Thread(target=keep, args=(own, stopping, log)))
+        threads[-1].start()
     while not stopping.wait(1.0):
         pass
     for thread in threads:
@@ -50,21 +50,24 @@ def end_with_parent():
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def keep(part, command, stopping, log):
-    """Runs the command again and again, until `stopping` (a threading.Event)."""
-    output, long_pause = _Output(log), _LONG_PAUSE_S
+class Part(NamedTuple):
+    """A process of a plug-in."""
+
+    program: str  # in log lines
+    name: str
+    command: list
+    give: object = None  # see supervise()
+
+
+def keep(part, stopping, log):
+    """Runs the part again and again, until `stopping` (a threading.Event)."""
+    output, long_pause = _Output(part.program, log), _LONG_PAUSE_S
     while not stopping.is_set():
         started, failed = time.monotonic(), True
         try:
-            child = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                process_group=0,  # a terminal's Ctrl-C reaches the supervisor alone
-            )
+            child = _start(part)
         except OSError as error:  # no process or memory left: the thread must go on
-            output.take(f"{NAME}: {part} does not start: {error}\n".encode())
+            output.take(f"{part.program}: {part.name} does not start: {error}\n".encode())
         else:
             reader = threading.Thread(target=output.read, args=(child.stdout,), daemon=True)
             reader.start()
@@ -85,8 +88,8 @@ class _Output:
     """The output of a part. A failure that comes again is counted, and told with the next new
     line."""
 
-    def __init__(self, log):
-        self._log = log
+    def __init__(self, program, log):
+        self._program, self._log = program, log
         self._before, self._now = set(), set()  # lines of the last failed life, and of this one
         self._repeated, self._repeats = False, 0
 
@@ -102,7 +105,8 @@ class _Output:
             self._repeated = True
             return
         if self._repeats:
-            self._log.add(f"{NAME}: the last failure came {self._repeats} more times\n".encode())
+            told = f"{self._program}: the last failure came {self._repeats} more times\n"
+            self._log.add(told.encode())
             self._repeats = 0
         self._log.add(line)
 
@@ -112,8 +116,19 @@ class _Output:
         self._repeated = False
 
 
-def _command(part, arguments):
-    return [sys.executable, "-m", __package__, "--part", part, *arguments]
+def _start(part):
+    # A terminal's Ctrl-C reaches the supervisor alone.
+    how = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "process_group": 0,
+    }
+    if part.give is None:
+        return subprocess.Popen(part.command, **how)
+    with part.give() as given:
+        number = given.fileno()
+        return subprocess.Popen([*part.command, "--given", str(number)], pass_fds=[number], **how)
 
 
 def _end(child):

@@ -1,4 +1,5 @@
-"""Program: larder-mooncake as a child process, over the real wheel or over fake_wheel."""
+"""Program: a plug-in as a child process, and FakeService: what larder-mooncake finds in place of
+the wheel and the master."""
 
 import json
 import os
@@ -12,14 +13,16 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Program(Process):
-    def __init__(self, folder, python, arguments, extra_path=(), env=None):
-        path = [str(ROOT / "plugins" / "mooncake"), *map(str, extra_path)]
-        command = [python, "-m", "larder_mooncake", *arguments]
+    """`name`: "mooncake", the folder in plugins/."""
+
+    def __init__(self, name, folder, python, arguments, extra_path=(), env=None):
+        path = [str(ROOT / "plugins"), str(ROOT / "plugins" / name), *map(str, extra_path)]
+        command = [python, "-m", f"larder_{name}", *arguments]
         super().__init__(
-            "larder-mooncake",
+            f"larder-{name}",
             command,
             dict(os.environ) | {"PYTHONPATH": ":".join(path)} | (env or {}),
-            folder / "larder-mooncake.log",
+            folder / f"larder-{name}.log",
         )
 
 

@@ -6,8 +6,6 @@ import socket
 import stat
 import time
 
-from . import NAME
-
 _RETRY_S = 0.2
 _WAITS_FOR = (FileNotFoundError, ConnectionRefusedError, BlockingIOError)
 
@@ -16,8 +14,8 @@ class Refused(Exception):
     """The socket cannot be used; the text names the remedy."""
 
 
-def connect(path):
-    """A connected socket. Raises Refused. Says once that larderd does not listen yet."""
+def connect(name, path):
+    """A connected socket. Raises Refused. `name` says once that larderd does not listen yet."""
     told = False
     while True:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -30,7 +28,7 @@ def connect(path):
             connection.close()
             raise Refused(_why(path, error)) from error
         if not told:
-            print(f"{NAME}: waiting: no larderd listens at {path} yet", flush=True)
+            print(f"{name}: waiting: no larderd listens at {path} yet", flush=True)
             told = True
         time.sleep(_RETRY_S)
 

@@ -8,15 +8,14 @@ import contextlib
 import os
 import threading
 
-from . import NAME
-
 MOST_BYTES = 1 << 20  # of waiting lines
 
 
 class Log:
-    def __init__(self, descriptor=1):
-        """`descriptor` stays open as long as the process."""
-        self._descriptor = descriptor
+    def __init__(self, name, descriptor=1):
+        """`name`: the program, in lines of its own. `descriptor` stays open as long as the
+        process."""
+        self._name, self._descriptor = name, descriptor
         self._changed = threading.Condition()
         self._lines, self._bytes, self._dropped = collections.deque(), 0, 0
         threading.Thread(target=self._write_all, daemon=True).start()
@@ -28,7 +27,7 @@ class Log:
                 self._dropped += 1
                 return
             if self._dropped:
-                line = f"{NAME}: {self._dropped} log lines are missing here\n".encode() + line
+                line = f"{self._name}: {self._dropped} log lines are missing here\n".encode() + line
                 self._dropped = 0
             self._lines.append(line)
             self._bytes += len(line)

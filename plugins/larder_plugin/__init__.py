@@ -1,0 +1,1 @@
+"""Larder's side of a plug-in: the parts that all plug-ins of this repository share."""

@@ -1,0 +1,45 @@
+"""Node: a real larderd, its plug-in and an engine's client."""
+
+import os
+from pathlib import Path
+
+from engine_side import EngineSide, wait_until
+from harness.larderd import Larderd
+
+
+class Node:
+    """`service`: has start_plugin(socket). Call stop()."""
+
+    def __init__(self, service, url, folder, number):
+        self.socket = folder / f"{number}.plugin"
+        self.larderd = Larderd(
+            Path(os.environ["LARDER_TEST_BIN"]) / "larderd",
+            folder / str(number),
+            f"larder-plugins-{os.getpid()}-{number}",
+            "256MiB",
+            f"backend:\n  url: {url}\n  plugin_socket: {self.socket}\n  prefix: test\n",
+        )
+        self.larderd.wait_ready()
+        self.larderd.wait_touched()
+        self.plugin = service.start_plugin(self.socket)
+        wait_until(self.works)
+        self.engine = EngineSide(self.larderd, f"engine {number}")
+
+    def backend(self):
+        return self.larderd.status()["backend"]
+
+    def works(self):
+        return self.backend()["takes_gets"]
+
+    def wait_written(self, chunks):
+        wait_until(lambda: self.backend()["puts"]["ok"] >= chunks)
+
+    def stop(self):
+        self.engine.client.close()
+        self.plugin.stop(3)
+        self.larderd.stop()
+
+
+def children(pid):
+    tasks = Path("/proc", str(pid), "task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
