@@ -93,10 +93,3 @@ class EngineSide:
         for at in range(count):
             assert self._memory[self._place(at)] == content(series, at), "wrong bytes"
         return count
-
-
-def wait_until(ready, seconds=30):
-    until = time.monotonic() + seconds
-    while not ready():
-        assert time.monotonic() < until
-        time.sleep(0.01)

@@ -3,8 +3,9 @@
 import os
 from pathlib import Path
 
-from engine_side import EngineSide, wait_until
+from engine_side import EngineSide
 from harness.larderd import Larderd
+from plugin_program import wait_until
 
 
 class Node:

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import socket
+import time
 
 from harness.process import Process
 
@@ -50,3 +51,10 @@ class FakeService:
 
     def close(self):
         self._listener.close()
+
+
+def wait_until(ready, seconds=30):
+    until = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < until
+        time.sleep(0.02)

@@ -20,7 +20,7 @@ from larderd_side import (
     key,
     text,
 )
-from plugin_program import Program
+from plugin_program import Program, wait_until
 
 PAGE = 4096
 
@@ -59,13 +59,6 @@ def larderd(start):
     larderd.accept()
     larderd.wait_state(True)
     return larderd
-
-
-def wait_until(ready):
-    until = time.monotonic() + 10
-    while not ready():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def test_hello_ready_state(start):
@@ -306,4 +299,4 @@ def test_a_wrong_url_ends_the_life_with_the_reason(start, url, words):
     larderd, program = start(url=url)
     larderd.accept()
     assert larderd.answer() is None
-    assert words in program.tail()
+    wait_until(lambda: words in program.tail())

@@ -6,9 +6,10 @@ import signal
 import time
 
 import pytest
-from engine_side import CHUNKS, wait_until
+from engine_side import CHUNKS
 from harness.mooncake import URL
 from node import Node, children
+from plugin_program import wait_until
 
 pytestmark = pytest.mark.plugins
 

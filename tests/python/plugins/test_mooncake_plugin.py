@@ -23,7 +23,7 @@ from larderd_side import (
     packet,
     text,
 )
-from plugin_program import HERE, FakeService, Program
+from plugin_program import HERE, FakeService, Program, wait_until
 
 PAGE = 4096
 
@@ -285,10 +285,3 @@ def test_wrong_arguments_end_the_program_with_their_name(start, arguments, words
     _, program = start(*arguments)
     assert program.child.wait(20) == 2
     assert words in program.tail()
-
-
-def wait_until(ready):
-    until = time.monotonic() + 10
-    while not ready():
-        assert time.monotonic() < until
-        time.sleep(0.02)

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 from larderd_side import LarderdSide
-from mooncake_program import HERE, ROOT, FakeService
+from plugin_program import HERE, ROOT, FakeService
 
 sys.path.insert(0, str(ROOT / "plugins"))
 from larder_plugin import connection, log, supervisor
