@@ -7,6 +7,7 @@ import time
 from typing import NamedTuple
 
 from larder import Client
+from plugin_program import wait_until
 
 PAGE, PAGES_A_CHUNK, CHUNKS = 64 << 10, 4, 16
 CHUNK_BYTES = PAGE * PAGES_A_CHUNK
