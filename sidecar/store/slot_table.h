@@ -124,8 +124,8 @@ class SlotTable {
   std::uint32_t next(std::uint32_t slot) const { return notes_[slot].next; }
 
  private:
-  // Neighbours in an order of use are far apart in the table, so that with small pages nearly every
-  // step also misses the processor's table of addresses. The kernel may decline.
+  // Neighbours in an order of use are far apart in the table. With small pages nearly every step
+  // would also miss the processor's table of addresses. The kernel may decline.
   void ask_for_huge_pages() {
     constexpr std::uintptr_t kHugePage = 2ULL << 20;
     const auto begin = reinterpret_cast<std::uintptr_t>(notes_.get());
