@@ -111,5 +111,13 @@ def test_engines_with_an_older_shim(older_image, pair):
         if pod["metadata"]["uid"] != other["metadata"]["uid"]
     )
     assert shim_of(namespace, newer) != shim_of(namespace, other)
+    # Both shims are served side by side. A version may change the names of KV, so that the newer
+    # engine misses the chunks of the older one, once: see CHANGELOG.md.
     for asked, answered in ((prompt, cold), (theirs, stored)):
-        assert engine_pod.is_warm(engine_pod.answer_of_pod(newer, asked), answered.token_ids)
+        engine_pod.answer_of_pod(newer, asked)
+
+        def warm_again(asked=asked, answered=answered) -> bool:
+            engine_pod.forget(newer)
+            return engine_pod.is_warm(engine_pod.answer_of_pod(newer, asked), answered.token_ids)
+
+        wait_until("the newer engine's chunks are found", warm_again, 30)
