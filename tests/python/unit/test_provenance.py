@@ -341,15 +341,25 @@ class TestItemsThatAttendInBothDirections:
         """Two frames of 64 tokens behind 32 tokens of text, with 8 tokens of text between them."""
         import torch
 
-        from larder.vllm.provenance import divided_from
+        from larder.vllm.provenance import divides
 
         mask = torch.tensor([True] * 64 + [False] * 8 + [True] * 64)
         video = feature(item(1.0), 32, 136, is_embed=mask, modality="video")
-        begins = [divided_from(video, end, "run") for end in (32, 33, 95, 96, 100, 104, 105, 168)]
-        assert begins == [None, 32, 32, None, None, None, 104, None]
-        assert [divided_from(video, end, "item") for end in (32, 96, 168)] == [None, 32, None]
-        sound = feature(item(1.0), 32, 136, modality="audio")
-        assert divided_from(sound, 100, "run") is None
+        inside = [end for end in (32, 33, 95, 96, 100, 104, 105, 168) if divides(video, end, "run")]
+        assert inside == [33, 95, 105]
+        assert [end for end in (32, 96, 168) if divides(video, end, "item")] == [96]
+        assert not divides(feature(item(1.0), 32, 136, modality="audio"), 100, "run")
+
+    # covers F-414
+    def test_a_hit_ends_inside_no_video(self, half):
+        """The second chunk ends in the second frame, and the first chunk in the first one."""
+        import torch
+
+        mask = torch.tensor([True] * 100 + [False] * 8 + [True] * 140)
+        video = feature(item(1.0), 32, 248, is_embed=mask, modality="video")
+        first = with_pictures("first", video)
+        assert len(self.begun(half, first, TABLE, 280)) == 2
+        assert digested(half, with_pictures("again", video)) == (0, False)
 
     def test_models_whose_items_attend_in_both_directions(self):
         from types import SimpleNamespace

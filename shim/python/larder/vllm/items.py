@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from larder.vllm.fail_safe import logger
 from larder.vllm.item_digest import Digests, Undigested
 from larder.vllm.keys import places_of
-from larder.vllm.provenance import Past, Provenance, divided_from
+from larder.vllm.provenance import Past, Provenance, is_inside
 
 DEADLINE_S = 0.25
 WORDS = {
@@ -120,11 +120,11 @@ class Items:
 
     def hit_of(self, request, chunks):
         """`chunks`, or fewer: the hit ends inside no item that is computed as a whole. vLLM may
-        divide the rest of such an item."""
+        divide the rest of such an item, also between its frames."""
         size = self._setup.chunk_tokens
         for feature in reversed(request.mm_features) if self._setup.items_whole else ():
-            begin = divided_from(feature, chunks * size, self._setup.items_whole)
-            chunks = chunks if begin is None else begin // size
+            if is_inside(feature, chunks * size):
+                chunks = feature.mm_position.offset // size
         return chunks
 
     def step(self, scheduler_output, tables_of):

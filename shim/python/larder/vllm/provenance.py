@@ -182,8 +182,7 @@ class Provenance:
 
     def _divides(self, live, end):
         """Whether a step that ends at this token leaves out tokens to which its tokens attend."""
-        features = live.request.mm_features
-        return any(divided_from(one, end, self._whole) is not None for one in features)
+        return any(divides(one, end, self._whole) for one in live.request.mm_features)
 
     def _note(self, live, end, tables):
         """The request filled blocks before token `end`. If the request's KV is not trusted, or a
@@ -209,20 +208,21 @@ class Provenance:
         return request.block_hashes[end // self._hash_block - 1]
 
 
-def divided_from(feature, end, whole):
-    """The first of the tokens that attend to each other in both directions, if token `end` is one
-    of these and not the first; else None. whole: Setup.items_whole."""
-    at, mask = feature.mm_position, feature.mm_position.is_embed
-    inside = end - at.offset
-    if not 0 < inside < at.length or feature.modality == "audio":
-        return None
-    if mask is None or whole == "item":
-        return at.offset
-    if not (mask[inside - 1] and mask[inside]):
-        return None
-    while inside and mask[inside - 1]:
-        inside -= 1
-    return at.offset + inside
+def is_inside(feature, end):
+    """Whether token `end` is one of the item's tokens, and not the first. False for sound, whose
+    tokens attend to earlier ones alone."""
+    return feature.modality != "audio" and 0 < end - feature.mm_position.offset < (
+        feature.mm_position.length
+    )
+
+
+def divides(feature, end, whole):
+    """Whether tokens on both sides of `end` attend to each other: tokens of one item, or of one
+    frame. whole: Setup.items_whole."""
+    if not is_inside(feature, end):
+        return False
+    at, mask = end - feature.mm_position.offset, feature.mm_position.is_embed
+    return mask is None or whole == "item" or bool(mask[at - 1] and mask[at])
 
 
 def _equal(one, other):
