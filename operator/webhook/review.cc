@@ -145,8 +145,9 @@ api::Object PodReview::with_known_variables(const api::Object& pod, const std::s
 
 // The API server refuses a pod with a class that does not exist (F-430).
 std::optional<api::Object> PodReview::runtime_class_of(const api::CachePool& pool) const {
-  const bool on_node = pool.spec.placement == api::Placement::kNode;
-  if (pool.spec.runtime_class.empty() || on_node) return std::nullopt;
+  const bool unused =
+      pool.spec.placement == api::Placement::kNode || pool.spec.transfer != api::Transfer::kSidecar;
+  if (pool.spec.runtime_class.empty() || unused) return std::nullopt;
   Result<api::Object> found = pools_.runtime_class(pool.spec.runtime_class);
   if (found.ok()) return *std::move(found);
   return found.status().code() == Code::kNotFound ? std::optional(api::Object()) : std::nullopt;

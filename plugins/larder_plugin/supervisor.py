@@ -104,6 +104,7 @@ class _Output:
         if line in self._before:
             self._repeated = True
             return
+        self._before = set()  # another life than the last: its next lines are news
         if self._repeats:
             told = f"{self._program}: the last failure came {self._repeats} more times\n"
             self._log.add(told.encode())

@@ -3,8 +3,9 @@
 //
 // A slot number is an entry of the index. A number is in exactly one list: the stack of free
 // numbers here, or a list of the store or its eviction policy. All lists are linked through the
-// same note, so a slot cannot be in two lists. Every step is O(1) and allocates no memory; a page
-// of the table is charged at its first write. Owned by the thread of the store.
+// same note, so a slot cannot be in two lists. Every step is O(1) and allocates no memory. A page
+// of the table, perhaps a huge one, is charged at its first write. Owned by the thread of the
+// store.
 #pragma once
 
 #include <sys/mman.h>

@@ -423,7 +423,12 @@ class ShellReader {
     if (c == '\'' && !in_double_) return skip_to('\''), ++at_, true;
     if (c == '"') return skip_double(), ++at_, true;
     if (c == '`') return skip_escaped('`'), true;
-    if (c == '$' && (look(1) == '(' || look(1) == '{')) return ++at_, skip_parentheses(), true;
+    if (c == '$' && (look(1) == '(' || look(1) == '{')) {
+      ++at_;
+      skip_parentheses();
+      word_goes_on_ = at_;
+      return true;
+    }
     if (!commands) return false;
     if (c == '#' && begins_word()) return skip_line(), true;
     if (c == '<' && look(1) == '<') {
@@ -439,16 +444,21 @@ class ShellReader {
     if (is_command("esac") && !cases.empty()) cases.pop_back();
   }
 
-  // Whether a word can begin here.
+  static bool is_between_words(char c) {
+    return std::string_view(" \t\n;&|()").find(c) != std::string::npos;
+  }
+
+  // Whether a word can begin here. The ) of an expansion ends no word: $(nproc)#x
   bool begins_word() const {
-    return at_ == 0 || std::string_view(" \t\n;&|()").find(text_[at_ - 1].c) != std::string::npos;
+    return at_ == 0 || (at_ != word_goes_on_ && is_between_words(text_[at_ - 1].c));
   }
 
   // Whether `word` stands here in the place of a command.
   bool is_command(std::string_view word) const {
     for (std::size_t at = 0; at < word.size(); ++at)
       if (look(at) != word[at]) return false;
-    if (!begins_word() || is_name(look(word.size()))) return false;
+    const bool ends = at_ + word.size() == text_.size() || is_between_words(look(word.size()));
+    if (!begins_word() || !ends) return false;
     std::size_t before = at_;
     while (before > 0 && (text_[before - 1].c == ' ' || text_[before - 1].c == '\t')) --before;
     if (before == 0 || std::string_view("\n;&|()").find(text_[before - 1].c) != std::string::npos)
@@ -494,6 +504,7 @@ class ShellReader {
 
   const ShellText& text_;
   std::size_t at_ = 0;
+  std::size_t word_goes_on_ = std::string::npos;  // right behind an expansion
   std::vector<ShellCommand> commands_;
   ShellCommand command_;  // the current command
   std::vector<HereDocument> here_documents_;

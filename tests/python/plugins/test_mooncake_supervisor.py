@@ -130,6 +130,24 @@ sys.exit(lives < 6)
 
 
 # covers F-434
+def test_a_life_that_went_well_tells_each_failure_again(tmp_path):
+    """A life that failed, then one with a line of its own before the same failure."""
+    count = tmp_path / "count"
+    program = f"""
+import os, sys
+path = {str(count)!r}
+first = not os.path.exists(path)
+open(path, "a").write("x")
+print(*(["unreachable"] if first else ["works", "unreachable"]), sep="\\n", flush=True)
+sys.exit(first)
+"""
+    lines = Lines()
+    part = supervisor.Part("larder-mooncake", "plugin", [sys.executable, "-c", program])
+    supervisor.keep(part, Pauses(2), lines)
+    assert lines.added == ["unreachable\n", "works\n", "unreachable\n"]
+
+
+# covers F-434
 def test_the_log_drops_what_has_no_room_and_counts_it():
     read, write = os.pipe()
     queue = log.Log("larder-mooncake", write)

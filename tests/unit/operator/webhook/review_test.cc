@@ -131,6 +131,9 @@ TEST_F(ReviewTest, InjectorReceivesTheRuntimeClassOfThePool) {
   EXPECT_THAT(pools_.classes, IsEmpty()) << "the pool names none";
   pools_.pools.at("chat")->spec.runtime_class = "nvidia";
   respond(review_of(annotated_pod()));
+  EXPECT_THAT(pools_.classes, IsEmpty()) << "larderd needs no GPU";
+  pools_.pools.at("chat")->spec.transfer = api::Transfer::kSidecar;
+  respond(review_of(annotated_pod()));
   ASSERT_TRUE(seen);
   EXPECT_TRUE(seen->is_null()) << "the cluster has no such class";
   pools_.found_class = api::Object{{"handler", "nvidia"}};

@@ -76,6 +76,9 @@ TEST(ShellReader, SkipsCommandsInsideSubstitutions) {
   EXPECT_EQ(commands_in("a=$(case c in d) e;; (f) g;; *) h;; esac)\nb"), both);
   EXPECT_EQ(commands_in("a=$(if c; then case d in e) (f);; esac; fi)\nb"), both);
   EXPECT_EQ(commands_in("a=$(echo case)\nb"), both);
+  EXPECT_EQ(commands_in("a=$(case=1 c)\nb"), both);
+  EXPECT_EQ(commands_in("a=$(case-tool c)\nb"), both);
+  EXPECT_EQ(commands_in("a=$(c $(d)#e)\nb"), both) << "no comment";
   EXPECT_EQ(commands_in(R"X(a=$(c $'it\'s')
 b)X"),
             both);
