@@ -27,9 +27,9 @@ run() {
     -v || status=$?
 }
 run "$locked" ""
-# under the next vLLM's schedulers and runners; test_kv_layouts.py knows the allocator of one vLLM
+# under the next vLLM's schedulers, runners and allocator
 run "$next" "$vllm_next" \
-  tests/python/unit/test_{late_stores,drafter_order,v1_runner,v2_runner,prefill_clock}.py
+  tests/python/unit/test_{late_stores,drafter_order,v1_runner,v2_runner,prefill_clock,kv_layouts}.py
 if [ -z "$wanted" ]; then
   "$venv/bin/python" tests/python/models/record.py docs/reference/compatibility.md \
     "build/models/$locked" "build/models/$next"

@@ -18,10 +18,6 @@ pytest.importorskip("vllm.v1.kv_cache_layout")
 import torch  # noqa: E402
 from fakes import setup  # noqa: E402
 from vllm.config import VllmConfig, get_current_vllm_config_or_none  # noqa: E402
-from vllm.v1.core.kv_cache_utils import (
-    _get_kv_cache_bytes_per_block,
-    get_kv_cache_config_from_groups,
-)  # noqa: E402
 from vllm.v1.kv_cache_interface import (
     FullAttentionSpec,
     KVCacheGroupSpec,
@@ -30,6 +26,11 @@ from vllm.v1.kv_cache_interface import (
 )  # noqa: E402
 from vllm.v1.kv_cache_layout import KVCacheLayout  # noqa: E402
 from vllm.v1.worker.utils import allocate_kv_cache  # noqa: E402
+
+try:
+    from vllm.v1.core import kv_cache_planning as planning
+except ImportError:  # before vLLM 0.33
+    from vllm.v1.core import kv_cache_utils as planning
 
 from larder.vllm import attention_kernels, pages  # noqa: E402
 from larder.vllm.groups import Unsupported, groups_of  # noqa: E402
@@ -81,8 +82,8 @@ def allocate(specs, layout, kernel_blocks):
         parallel_config=Fake(),
         kv_transfer_config=None,
     )
-    kv_cache_config = get_kv_cache_config_from_groups(
-        config, found, _get_kv_cache_bytes_per_block(found, layout) * BLOCKS
+    kv_cache_config = planning.get_kv_cache_config_from_groups(
+        config, found, planning._get_kv_cache_bytes_per_block(found, layout) * BLOCKS
     )
     assert kv_cache_config.num_blocks == BLOCKS
     return kv_cache_config, allocate_kv_cache(
