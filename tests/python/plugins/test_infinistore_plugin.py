@@ -124,6 +124,27 @@ def test_an_object_that_is_gone_is_believed_once(larderd, service):
     assert larderd.exist(names) == (OK, [True] * 64)
 
 
+# covers F-444
+def test_a_hole_that_another_node_fills_is_found(larderd, start, service):
+    second, _ = start()
+    second.accept()
+    second.wait_state(True)
+    names = [key(number) for number in range(64)]
+    assert larderd.put(*[(name, 0, PAGE) for name in names]) == [OK] * 64
+    for gone, find in ((5, larderd.put), (6, larderd.get)):
+        evict(service, larderd, names, gone)
+        assert larderd.get((names[gone], 0, PAGE)) == [(0, NOT_FOUND)]
+        assert second.put((names[gone], 0, PAGE)) == [OK]
+        assert find((names[gone], 0, PAGE)) in ([EXISTS], [(PAGE, OK)])
+        assert larderd.exist(names) == (OK, [True] * 64)
+    # The answer for a name that is asked is exact.
+    for count in (1, 8, 64):
+        evict(service, larderd, names, 0)
+        assert larderd.get((names[0], 0, PAGE)) == [(0, NOT_FOUND)]
+        assert second.put((names[0], 0, PAGE)) == [OK]
+        assert larderd.exist(names[:count]) == (OK, [True] * count)
+
+
 def evict(service, larderd, names, number):
     """The server evicts the record of a name: the record that a get of the name asks for."""
     before = len(service.requests)
