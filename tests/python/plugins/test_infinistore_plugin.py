@@ -247,6 +247,13 @@ def test_a_restarted_server_costs_no_call(larderd, service):
     service.close()
     again = FakeInfiniStore(service.port)
     assert larderd.exist([key(1)]) == (OK, [False])
+
+    # The plug-in has put both generations, and knows them: it reads them again.
+    def has_generations():
+        payloads = [operation for operation, _ in again.requests if operation in "PG"]
+        return payloads.count("P") == 2 and payloads[-1] == "G"
+
+    wait_until(has_generations)
     assert larderd.put((key(1), 0, PAGE)) == [OK]
     assert larderd.get((key(1), 0, PAGE)) == [(PAGE, OK)]
     again.close()
