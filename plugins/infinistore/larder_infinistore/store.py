@@ -135,8 +135,10 @@ class Store:
             self._drop_link()
             raise Unreachable(f"{self.title} is full") from error
         except OSError as error:
-            self._drop_link()
             silent = isinstance(error, BlockingIOError)
+            link = getattr(self._own, "link", None)
+            if not (silent and link and link.answer_under_way):
+                self._drop_link()
             reason = SILENT if silent else error.strerror or str(error)
             raise Unreachable(f"{self.title}: {reason}") from error
 

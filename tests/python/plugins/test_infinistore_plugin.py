@@ -30,6 +30,7 @@ def service():
     service = FakeInfiniStore()
     yield service
     service.silent.clear()
+    service.stuck.clear()
     service.close()
     assert service.crashes == []
 
@@ -285,6 +286,53 @@ def test_a_plug_in_that_ends_in_mid_answer_reads_the_answer_to_its_end(larderd, 
     larderd.end()
     time.sleep(1.5)
     assert service.crashes == []
+
+
+MOST_CONNECTIONS = 18  # of a plug-in, as the guide says
+
+
+# covers F-442, F-443
+def test_connections_of_a_full_server_end_and_the_others_stay_held(larderd, service):
+    size = 4 << 20
+    assert larderd.put((key(1), 0, size)) == [OK]
+    many = [(key(1), 0, size)] * 8  # each thread has a connection
+    larderd.get(*many)
+    service.full = True
+    for _ in range(10):
+        names = [key(number) for number in range(100, 130)]
+        assert larderd.put(*[(name, 0, PAGE) for name in names]) == [FULL] * 30
+    service.full = False
+    wait_until(lambda: len(service.open_connections()) <= MOST_CONNECTIONS)
+    service.chunk_pause_s = 0.05
+    larderd.move(GET, many)
+    time.sleep(0.2)
+    larderd.accept()
+    larderd.wait_state(True)
+    larderd.end()
+    time.sleep(1.5)
+    assert service.crashes == []
+
+
+# covers F-441, F-443
+def test_an_answer_that_a_call_gives_up_is_read_later(larderd, service):
+    size = 4 << 20
+    larderd.region[:size] = stored = os.urandom(size)
+    assert larderd.put((key(1), 0, size)) == [OK]
+    many = [(key(1), 0, size)] * 8
+    larderd.get(*many)
+    for _ in range(2):
+        service.chunk_pause_s = 0.2
+        tickets = larderd.move(GET, many[:4])
+        time.sleep(0.5)
+        service.stuck.set()
+        service.chunk_pause_s = 0
+        assert larderd.done(tickets) == [(0, UNAVAILABLE)] * 4
+        larderd.region[:size] = bytes(size)
+        service.stuck.clear()
+        assert larderd.get(*[(key(1), size, size)] * 8) == [(size, OK)] * 8
+        assert larderd.region[:size] == bytes(size)  # the rest went nowhere
+        assert larderd.region[size : 2 * size] == stored
+    assert len(service.open_connections()) <= MOST_CONNECTIONS
 
 
 # covers F-443
