@@ -20,10 +20,7 @@ def order(count):
 
 def presence(count, end):
     """A bool for each name. `end`: where the bisection of order(count) ended."""
-    padded, leaf = _padded(count), end + 1
-    depth = _depth(padded)
-    bits = tuple(bool(leaf >> (depth - 1 - at) & 1) for at in range(depth))
-    known = {min(_question(padded, bits[:at]), count - 1): bits[at] for at in range(depth)}
+    known = asked(count, end)
     there, last = [], 0
     for number in sorted(known):
         # Names between two answers.
@@ -31,6 +28,14 @@ def presence(count, end):
         there.append(known[number])
         last = number
     return there
+
+
+def asked(count, end):
+    """The numbers of the names that the bisection asked, each with its answer."""
+    padded, leaf = _padded(count), end + 1
+    depth = _depth(padded)
+    bits = tuple(bool(leaf >> (depth - 1 - at) & 1) for at in range(depth))
+    return {min(_question(padded, bits[:at]), count - 1): bits[at] for at in range(depth)}
 
 
 # Few sizes, so that few trees are built: the last name stands for the names behind it.

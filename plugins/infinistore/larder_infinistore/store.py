@@ -53,7 +53,11 @@ class Store:
             )
         )
         found = search.presence(len(keys), end)
-        return [there and key not in self._gone for key, there in zip(keys, found, strict=True)]
+        asked = search.asked(len(keys), end)
+        return [
+            there and (number in asked or key not in self._gone)
+            for number, (key, there) in enumerate(zip(keys, found, strict=True))
+        ]
 
     def clear(self, prefix):
         self._call(lambda link: self._generations.renew(link, prefix))
@@ -65,6 +69,7 @@ class Store:
         try:
             name = self._name(link, entry.key)
             if self._find(link, name, entry.key):
+                self._gone.forget(entry.key)  # another node has put the object
                 return Result.EXISTS
             part = record.fresh_name()
             link.put(part, self._region[entry.offset : entry.offset + entry.size])
@@ -88,6 +93,7 @@ class Store:
             link.delete([name, found.part])
             self._gone.add(entry.key)
             return Result.NOT_FOUND, 0
+        self._gone.forget(entry.key)
         return Result.OK, found.size
 
     def _remove(self, link, key):
@@ -129,8 +135,10 @@ class Store:
             self._drop_link()
             raise Unreachable(f"{self.title} is full") from error
         except OSError as error:
-            self._drop_link()
             silent = isinstance(error, BlockingIOError)
+            link = getattr(self._own, "link", None)
+            if not (silent and link and link.answer_under_way):
+                self._drop_link()
             reason = SILENT if silent else error.strerror or str(error)
             raise Unreachable(f"{self.title}: {reason}") from error
 
@@ -146,7 +154,8 @@ class Store:
 
 
 class Gone:
-    """Keys whose get found no object although the search may: the oldest are forgotten."""
+    """Keys whose get found no object although the search may guess one between two answers. A key
+    leaves with the next put or found object; the oldest keys are forgotten."""
 
     def __init__(self):
         self._keys, self._lock = OrderedDict(), threading.Lock()

@@ -2,7 +2,8 @@
 each request that would have ended the real server 0.2.35; test_infinistore_server.py asks the real
 one.
 
-Faults: `silent` answers nothing, `full` has no room, `chunk_pause_s` slows each GET."""
+Faults: `silent` answers nothing, `stuck` goes on with no GET, `full` has no room, `chunk_pause_s`
+slows each GET."""
 
 import contextlib
 import socket
@@ -18,6 +19,7 @@ class FakeInfiniStore:
     def __init__(self, port=0):
         self.values, self.writing, self.crashes, self.requests = {}, {}, [], []
         self.silent, self.full, self.chunk_pause_s = threading.Event(), False, 0.0
+        self.stuck = threading.Event()
         self._lock, self._connections = threading.Lock(), []
         # Have sent a value, and no other connection has had an answer since.
         self._resting = set()
@@ -32,6 +34,9 @@ class FakeInfiniStore:
             with contextlib.suppress(OSError):  # has ended already
                 one.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for it
             one.close()
+
+    def open_connections(self):
+        return [one for one in self._connections if one.fileno() != -1]
 
     def count(self, operation):
         return sum(1 for found, _ in self.requests if found == operation)
@@ -100,6 +105,8 @@ class FakeInfiniStore:
         connection.sendall(struct.pack("<II", 200, len(value)))
         for at in range(0, len(value), WRITE_BYTES):
             time.sleep(self.chunk_pause_s)
+            while self.stuck.is_set():
+                time.sleep(0.01)
             if at + WRITE_BYTES >= len(value):  # before the client has the last byte
                 with self._lock:
                     self._resting.add(connection)

@@ -1,7 +1,13 @@
-"""The modules of larder-infinistore without a socket: the search, the requests, records."""
+"""The modules of larder-infinistore without a server: the search, the requests, records, the
+keeper."""
 
+import os
 import random
+import resource
+import socket
 import sys
+import threading
+import time
 
 import pytest
 from harness.infinistore import ROOT
@@ -9,7 +15,7 @@ from harness.infinistore import ROOT
 sys.path += [str(ROOT / "plugins"), str(ROOT / "plugins" / "infinistore")]
 
 from fake_infinistore import HEADER, FakeInfiniStore  # noqa: E402
-from larder_infinistore import record, requests, search  # noqa: E402
+from larder_infinistore import keeper, record, requests, search  # noqa: E402
 
 
 def bisect(there, order):
@@ -81,3 +87,74 @@ def test_a_record_fits_its_key_alone():
 def test_a_record_is_written_in_one_segment():
     made = record.encode("k" * 200, record.Record(record.fresh_name(), 1))
     assert len(requests.put(record.fresh_name(), len(made))) + len(made) < 512
+
+
+@pytest.fixture
+def life():
+    """A keeper, and the plug-in's end of a life."""
+    own = keeper.Keeper()
+    with own.begin() as end:
+        yield own, end
+    own.stop(5)
+
+
+def held_pair(end, seconds):
+    """The server's end and the plug-in's end of a connection that the keeper holds."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        plugin = socket.create_connection(listener.getsockname())
+        server, _ = listener.accept()
+    server.settimeout(2)
+    keeper.hold(end, plugin)
+    keeper.mark(plugin, seconds)
+    return server, plugin
+
+
+def die(end, *connections):
+    """As a plug-in that is killed."""
+    for one in (*connections, end):
+        one.close()
+
+
+# Descriptors above 1,023 are no exception.
+# covers F-443
+def test_the_end_of_a_life_ends_idle_connections_alone(life):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 2048), hard), hard))
+    blocked = [os.open(os.devnull, os.O_RDONLY) for _ in range(min(1100, hard - 200))]
+    try:
+        (idle, first), (busy, second) = held_pair(life[1], 0), held_pair(life[1], 2)
+        die(life[1], first, second)
+        assert idle.recv(1) == b""
+        for _ in range(64):
+            busy.sendall(bytes(1 << 20))
+        with pytest.raises(TimeoutError):
+            busy.recv(1)
+        busy.close()
+    finally:
+        for one in blocked:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    idle.close()
+
+
+# covers F-443
+def test_a_keeper_waits_for_its_own_threads_alone(life):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+    busy, plugin = held_pair(life[1], 2)
+    die(life[1], plugin)
+    started = time.monotonic()
+    life[0].stop(30)
+    assert time.monotonic() - started < 10
+    assert busy.recv(1) == b""
+    busy.close()
+
+
+def test_no_byte_yet_is_no_end_of_a_connection():
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours:
+        assert keeper.read_some(ours, bytearray(8)) is None
+        theirs.send(b"12")
+        assert keeper.read_some(ours, bytearray(8)) == 2
+        theirs.close()
+        assert keeper.read_some(ours, bytearray(8)) == 0

@@ -30,6 +30,7 @@ def service():
     service = FakeInfiniStore()
     yield service
     service.silent.clear()
+    service.stuck.clear()
     service.close()
     assert service.crashes == []
 
@@ -122,6 +123,27 @@ def test_an_object_that_is_gone_is_believed_once(larderd, service):
     assert larderd.exist(names) == (OK, [number != gone for number in range(64)])
     assert larderd.put((names[gone], 0, PAGE)) == [OK]
     assert larderd.exist(names) == (OK, [True] * 64)
+
+
+# covers F-444
+def test_a_hole_that_another_node_fills_is_found(larderd, start, service):
+    second, _ = start()
+    second.accept()
+    second.wait_state(True)
+    names = [key(number) for number in range(64)]
+    assert larderd.put(*[(name, 0, PAGE) for name in names]) == [OK] * 64
+    for gone, find in ((5, larderd.put), (6, larderd.get)):
+        evict(service, larderd, names, gone)
+        assert larderd.get((names[gone], 0, PAGE)) == [(0, NOT_FOUND)]
+        assert second.put((names[gone], 0, PAGE)) == [OK]
+        assert find((names[gone], 0, PAGE)) in ([EXISTS], [(PAGE, OK)])
+        assert larderd.exist(names) == (OK, [True] * 64)
+    # The answer for a name that is asked is exact.
+    for count in (1, 8, 64):
+        evict(service, larderd, names, 0)
+        assert larderd.get((names[0], 0, PAGE)) == [(0, NOT_FOUND)]
+        assert second.put((names[0], 0, PAGE)) == [OK]
+        assert larderd.exist(names[:count]) == (OK, [True] * count)
 
 
 def evict(service, larderd, names, number):
@@ -226,6 +248,13 @@ def test_a_restarted_server_costs_no_call(larderd, service):
     service.close()
     again = FakeInfiniStore(service.port)
     assert larderd.exist([key(1)]) == (OK, [False])
+
+    # The plug-in has put both generations, and knows them: it reads them again.
+    def has_generations():
+        payloads = [operation for operation, _ in again.requests if operation in "PG"]
+        return payloads.count("P") == 2 and payloads[-1] == "G"
+
+    wait_until(has_generations)
     assert larderd.put((key(1), 0, PAGE)) == [OK]
     assert larderd.get((key(1), 0, PAGE)) == [(PAGE, OK)]
     again.close()
@@ -257,6 +286,53 @@ def test_a_plug_in_that_ends_in_mid_answer_reads_the_answer_to_its_end(larderd, 
     larderd.end()
     time.sleep(1.5)
     assert service.crashes == []
+
+
+MOST_CONNECTIONS = 18  # of a plug-in, as the guide says
+
+
+# covers F-442, F-443
+def test_connections_of_a_full_server_end_and_the_others_stay_held(larderd, service):
+    size = 4 << 20
+    assert larderd.put((key(1), 0, size)) == [OK]
+    many = [(key(1), 0, size)] * 8  # each thread has a connection
+    larderd.get(*many)
+    service.full = True
+    for _ in range(10):
+        names = [key(number) for number in range(100, 130)]
+        assert larderd.put(*[(name, 0, PAGE) for name in names]) == [FULL] * 30
+    service.full = False
+    wait_until(lambda: len(service.open_connections()) <= MOST_CONNECTIONS)
+    service.chunk_pause_s = 0.05
+    larderd.move(GET, many)
+    time.sleep(0.2)
+    larderd.accept()
+    larderd.wait_state(True)
+    larderd.end()
+    time.sleep(1.5)
+    assert service.crashes == []
+
+
+# covers F-441, F-443
+def test_an_answer_that_a_call_gives_up_is_read_later(larderd, service):
+    size = 4 << 20
+    larderd.region[:size] = stored = os.urandom(size)
+    assert larderd.put((key(1), 0, size)) == [OK]
+    many = [(key(1), 0, size)] * 8
+    larderd.get(*many)
+    for _ in range(2):
+        service.chunk_pause_s = 0.2
+        tickets = larderd.move(GET, many[:4])
+        time.sleep(0.5)
+        service.stuck.set()
+        service.chunk_pause_s = 0
+        assert larderd.done(tickets) == [(0, UNAVAILABLE)] * 4
+        larderd.region[:size] = bytes(size)
+        service.stuck.clear()
+        assert larderd.get(*[(key(1), size, size)] * 8) == [(size, OK)] * 8
+        assert larderd.region[:size] == bytes(size)  # the rest went nowhere
+        assert larderd.region[size : 2 * size] == stored
+    assert len(service.open_connections()) <= MOST_CONNECTIONS
 
 
 # covers F-443
