@@ -193,8 +193,8 @@ class Bare:
         assert self.socket.recv(4) == requests.OK.to_bytes(4, "little")
 
 
-def wait_dead(store):
-    until = time.monotonic() + 10
+def wait_dead(store, seconds=10):
+    until = time.monotonic() + seconds
     while alive(store) and time.monotonic() < until:
         time.sleep(0.05)
     return not alive(store)
@@ -210,15 +210,18 @@ def test_the_server_ends_at_a_read_of_a_value_under_way(store):
     assert wait_dead(store)
 
 
-# The reason for the keeper: the server closes the connection twice.
+# The reason for the keeper: the server closes the connection twice, at most ends.
 def test_the_server_ends_with_a_client_in_mid_answer(store):
     name = record.fresh_name()
-    client = Bare(store)
-    client.put(name, bytes(64 << 20))
-    client.socket.sendall(requests.get(name))
-    client.socket.recv(100)
-    client.socket.close()
-    assert wait_dead(store)
+    Bare(store).put(name, bytes(64 << 20))
+    for _ in range(8):
+        client = Bare(store)
+        client.socket.sendall(requests.get(name))
+        client.socket.recv(100)
+        client.socket.close()
+        if wait_dead(store, 2):
+            return
+    raise AssertionError("the server lives: plugins/infinistore needs no keeper")
 
 
 # The guide's addresses and places are those of a user's machines.
