@@ -3,12 +3,9 @@
 //
 // A slot number is an entry of the index. A number is in exactly one list: the stack of free
 // numbers here, or a list of the store or its eviction policy. All lists are linked through the
-// same note, so a slot cannot be in two lists. Every step is O(1) and allocates no memory. A page
-// of the table, perhaps a huge one, is charged at its first write. Owned by the thread of the
-// store.
+// same note, so a slot cannot be in two lists. Every step is O(1) and allocates no memory; a page
+// of the table is charged at its first write. Owned by the thread of the store.
 #pragma once
-
-#include <sys/mman.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -56,12 +53,9 @@ class SlotTable {
   explicit SlotTable(std::uint64_t entry_count)
       : notes_(static_cast<SlotNote*>(std::calloc(entry_count, sizeof(SlotNote))), &std::free),
         entry_count_(entry_count) {
-    if (notes_ == nullptr) {
-      if (const std::new_handler handler = std::get_new_handler())
-        handler();  // as operator new does
-      throw std::bad_alloc();
-    }
-    ask_for_huge_pages();
+    if (notes_ != nullptr) return;
+    if (const std::new_handler handler = std::get_new_handler()) handler();  // as operator new does
+    throw std::bad_alloc();
   }
 
   // A free number, or kNoSlot. The number that was given back last is taken first: its entry is
@@ -125,16 +119,6 @@ class SlotTable {
   std::uint32_t next(std::uint32_t slot) const { return notes_[slot].next; }
 
  private:
-  // Neighbours in an order of use are far apart in the table. With small pages nearly every step
-  // would also miss the processor's table of addresses. The kernel may decline.
-  void ask_for_huge_pages() {
-    constexpr std::uintptr_t kHugePage = 2ULL << 20;
-    const auto begin = reinterpret_cast<std::uintptr_t>(notes_.get());
-    const std::uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage;
-    const std::uintptr_t end = (begin + entry_count_ * sizeof(SlotNote)) / kHugePage * kHugePage;
-    if (first < end) ::madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
-  }
-
   std::unique_ptr<SlotNote[], decltype(&std::free)> notes_;
   std::uint64_t entry_count_;
   std::uint32_t end_ = 0;
