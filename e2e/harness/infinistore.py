@@ -3,12 +3,12 @@ any way out. A small library pretends the RDMA device."""
 
 from __future__ import annotations
 
-import os
 import pathlib
 import subprocess
 
+from harness import plugin_environment
 from harness.private_network import PrivateNetwork
-from harness.process import Process, ProcessError
+from harness.process import Process
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests" / "python" / "plugins"
@@ -17,31 +17,12 @@ PLACE = f"127.0.0.1:{PORT}"  # inside the namespace
 URL = f"infinistore://{PLACE}"
 
 
-class Missing(ProcessError):
-    """`make deps-plugins` has not been run here."""
-
-
-def programs() -> pathlib.Path:
-    """The folder of the server's Python: $LARDER_INFINISTORE, else the place of `make
-    deps-plugins`."""
-    script = "cd .ci && . ./paths.sh && echo $infinistore/bin"
-    found = (
-        os.environ.get("LARDER_INFINISTORE")
-        or subprocess.run(
-            ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout.strip()
-    )
-    if not pathlib.Path(found, "python").exists():
-        raise Missing(f"no python in {found}: make deps-plugins")
-    return pathlib.Path(found)
-
-
 class InfiniStore:
     """A namespace and a server with `gib` GiB of memory, which the kernel gives as it is used. Not
     thread-safe. Use as a context manager, or call stop()."""
 
     def __init__(self, folder: pathlib.Path, gib: int = 1):
-        self._bin, self._gib = programs(), gib
+        self._bin, self._gib = plugin_environment.programs("infinistore", "python"), gib
         self._library = folder / "verbs" / "libibverbs.so.1"
         self._library.parent.mkdir()
         source = TESTS / "fake_verbs.c"

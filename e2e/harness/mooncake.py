@@ -3,35 +3,20 @@ way out. Mooncake opens ports to everybody and has no password."""
 
 from __future__ import annotations
 
-import os
 import pathlib
-import subprocess
 
+from harness import plugin_environment
 from harness.private_network import PrivateNetwork
-from harness.process import Process, ProcessError
+from harness.process import Process
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MASTER = "127.0.0.1:50051"  # inside the namespace
 URL = f"mooncake://{MASTER}"
 
 
-class Missing(ProcessError):
-    """`make deps-plugins` has not been run here."""
-
-
 def programs() -> pathlib.Path:
-    """The folder of Mooncake's programs and their Python: $LARDER_MOONCAKE, else the place of
-    `make deps-plugins`."""
-    script = "cd .ci && . ./paths.sh && echo $mooncake/bin"
-    found = (
-        os.environ.get("LARDER_MOONCAKE")
-        or subprocess.run(
-            ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout.strip()
-    )
-    if not pathlib.Path(found, "mooncake_master").exists():
-        raise Missing(f"no mooncake_master in {found}: make deps-plugins")
-    return pathlib.Path(found)
+    """The folder of Mooncake's programs and their Python."""
+    return plugin_environment.programs("mooncake", "mooncake_master")
 
 
 class MooncakePool:

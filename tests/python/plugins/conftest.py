@@ -1,7 +1,8 @@
-"""The real services of the tests with the mark `plugins`."""
+"""The real services of the tests with the mark `plugins`, and larderd's end of a plug-in."""
 
 import pytest
 from harness import infinistore, mooncake
+from harness.plugin_environment import Missing
 
 
 @pytest.fixture
@@ -9,7 +10,7 @@ def pool(tmp_path):
     """A Mooncake pool."""
     try:
         made = mooncake.MooncakePool(tmp_path)
-    except mooncake.Missing as error:
+    except Missing as error:
         pytest.skip(str(error))
     with made:
         yield made
@@ -20,7 +21,16 @@ def store(tmp_path):
     """An InfiniStore server."""
     try:
         made = infinistore.InfiniStore(tmp_path)
-    except infinistore.Missing as error:
+    except Missing as error:
         pytest.skip(str(error))
     with made:
         yield made
+
+
+@pytest.fixture
+def larderd(start):
+    """Connected to the plug-in of the file's `start`, and the service works."""
+    larderd, _ = start()
+    larderd.accept()
+    larderd.wait_state(True)
+    return larderd

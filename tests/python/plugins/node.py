@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from engine_side import EngineSide
+from engine_side import CHUNKS, EngineSide
 from harness.larderd import Larderd
 from plugin_program import wait_until
 
@@ -41,6 +41,20 @@ class Node:
         self.larderd.stop()
 
 
-def children(pid):
-    tasks = Path("/proc", str(pid), "task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
+def two_nodes(service, url, folder):
+    """For a fixture."""
+    nodes = [Node(service, url, folder, number) for number in (1, 2)]
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+def check_sharing(nodes):
+    """One node stores, and the other loads."""
+    first, second = nodes
+    assert second.engine.shared(1) == 0
+    first.engine.store(1)
+    first.wait_written(CHUNKS)
+    assert second.engine.shared(1) == CHUNKS
+    assert second.engine.fetch(1).chunks == CHUNKS
+    assert second.backend()["gets"]["ok"] == CHUNKS

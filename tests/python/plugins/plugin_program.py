@@ -58,3 +58,8 @@ def wait_until(ready, seconds=30):
     while not ready():
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def children(pid):
+    tasks = pathlib.Path("/proc", str(pid), "task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]

@@ -53,15 +53,6 @@ def start(tmp_path, service):
         end()
 
 
-@pytest.fixture
-def larderd(start):
-    """Connected, and the server works."""
-    larderd, _ = start()
-    larderd.accept()
-    larderd.wait_state(True)
-    return larderd
-
-
 def test_hello_ready_state(start):
     larderd, _ = start()
     ready = larderd.accept()

@@ -3,7 +3,6 @@ relies on.
 
 Each object has bytes that derive from its key."""
 
-import hashlib
 import os
 import re
 import shlex
@@ -17,13 +16,13 @@ import pytest
 from harness.infinistore import PLACE, PORT, ROOT, URL
 from infinistore_load import run_load
 from larderd_side import EXISTS, FULL, GET, NOT_FOUND, OK, PUT, LarderdSide, key
+from objects import SIZE, place, read
 
 sys.path += [str(ROOT / "plugins"), str(ROOT / "plugins" / "infinistore")]
 
 from larder_infinistore import record, requests  # noqa: E402
 
 pytestmark = pytest.mark.plugins
-SIZE = (2 << 20) + 4096
 MANY = 24
 
 
@@ -35,31 +34,6 @@ def larderd(store, tmp_path):
         larderd.wait_state(True)
         yield larderd
     larderd.close()
-
-
-def content(name, size=SIZE):
-    word = hashlib.sha256(name.encode()).digest()
-    return word * (size // len(word))
-
-
-def place(larderd, names):
-    """The entries of a PUT, with the bytes in the region."""
-    entries = []
-    for at, name in enumerate(names):
-        larderd.region[at * SIZE : (at + 1) * SIZE] = content(name)
-        entries.append((name, at * SIZE, SIZE))
-    return entries
-
-
-def read(larderd, names):
-    """The results of a GET of all names, after a comparison of the bytes."""
-    larderd.region[: len(names) * SIZE] = bytes(len(names) * SIZE)
-    answers = larderd.get(*[(name, at * SIZE, SIZE) for at, name in enumerate(names)])
-    for at, (name, (size, result)) in enumerate(zip(names, answers, strict=True)):
-        if result == OK:
-            assert size == SIZE
-            assert larderd.region[at * SIZE : (at + 1) * SIZE] == content(name)
-    return [result for _, result in answers]
 
 
 def alive(store):

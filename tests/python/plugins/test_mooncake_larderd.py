@@ -8,28 +8,19 @@ import time
 import pytest
 from engine_side import CHUNKS
 from harness.mooncake import URL
-from node import Node, children
-from plugin_program import wait_until
+from node import check_sharing, two_nodes
+from plugin_program import children, wait_until
 
 pytestmark = pytest.mark.plugins
 
 
 @pytest.fixture
 def nodes(pool, tmp_path):
-    nodes = [Node(pool, URL, tmp_path, number) for number in (1, 2)]
-    yield nodes
-    for node in nodes:
-        node.stop()
+    yield from two_nodes(pool, URL, tmp_path)
 
 
 def test_one_node_stores_and_another_loads(nodes):
-    first, second = nodes
-    assert second.engine.shared(1) == 0
-    first.engine.store(1)
-    first.wait_written(CHUNKS)
-    assert second.engine.shared(1) == CHUNKS
-    assert second.engine.fetch(1).chunks == CHUNKS
-    assert second.backend()["gets"]["ok"] == CHUNKS
+    check_sharing(nodes)
 
 
 # covers F-361

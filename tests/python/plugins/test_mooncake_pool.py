@@ -4,7 +4,6 @@ Each object has bytes that derive from its key and a number of writing. GET may 
 these bytes; the tests count other bytes as wrong only where Mooncake itself has no excuse: larderd
 compares a record of each object."""
 
-import hashlib
 import os
 import re
 import shlex
@@ -14,9 +13,9 @@ import time
 import pytest
 from harness.mooncake import MASTER, ROOT, URL, programs
 from larderd_side import EXISTS, FULL, GET, NOT_FOUND, OK, PUT, TOO_LARGE, LarderdSide, key
+from objects import SIZE, place, read
 
 pytestmark = pytest.mark.plugins
-SIZE = (2 << 20) + 4096
 MANY = 24
 
 
@@ -28,31 +27,6 @@ def larderd(pool, tmp_path):
         larderd.wait_state(True)
         yield larderd
     larderd.close()
-
-
-def content(name, size=SIZE):
-    word = hashlib.sha256(name.encode()).digest()
-    return word * (size // len(word))
-
-
-def place(larderd, names):
-    """The entries of a PUT, with the bytes in the region."""
-    entries = []
-    for at, name in enumerate(names):
-        larderd.region[at * SIZE : (at + 1) * SIZE] = content(name)
-        entries.append((name, at * SIZE, SIZE))
-    return entries
-
-
-def read(larderd, names):
-    """The results of a GET of all names, after a comparison of the bytes."""
-    larderd.region[: len(names) * SIZE] = bytes(len(names) * SIZE)
-    answers = larderd.get(*[(name, at * SIZE, SIZE) for at, name in enumerate(names)])
-    for at, (name, (size, result)) in enumerate(zip(names, answers, strict=True)):
-        if result == OK:
-            assert size == SIZE
-            assert larderd.region[at * SIZE : (at + 1) * SIZE] == content(name)
-    return [result for _, result in answers]
 
 
 def test_objects_move_are_found_and_go(larderd):

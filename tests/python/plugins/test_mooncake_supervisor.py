@@ -11,7 +11,7 @@ import threading
 
 import pytest
 from larderd_side import LarderdSide
-from plugin_program import HERE, ROOT, FakeService
+from plugin_program import HERE, ROOT, FakeService, children
 
 sys.path.insert(0, str(ROOT / "plugins"))
 from larder_plugin import connection, log, supervisor
@@ -61,11 +61,6 @@ def test_an_unread_log_holds_no_part(world):
         os.close(unread)
 
 
-def children_of(process):
-    tasks = pathlib.Path(f"/proc/{process.pid}/task").glob("*/children")
-    return [child for task in tasks for child in task.read_text().split()]
-
-
 # The log of the wheel goes to descriptor 2: no socket may have that number.
 # covers F-434
 def test_closed_streams_are_opened(world):
@@ -74,7 +69,7 @@ def test_closed_streams_are_opened(world):
     try:
         larderd.accept()
         larderd.wait_state(True)
-        (part,) = children_of(program)
+        (part,) = children(program.pid)
         opened = [os.readlink(f"/proc/{part}/fd/{number}") for number in range(3)]
         assert not any(name.startswith("socket:") for name in opened), opened
     finally:
