@@ -60,7 +60,8 @@ void SessionTable::receive(std::uint32_t number) {
 Status SessionTable::answer(session::Connection& connection, protocol::Packet& packet) {
   const auto before = connection.protocol.state();
   // The engine's uses come before the message: a RESERVE must not evict a chunk that was just used.
-  if (before == session::SessionProtocol::State::kAttached) drain_events(connection, false);
+  if (before == session::SessionProtocol::State::kAttached)
+    drain_events(connection, session::EventReader::Unfinished::kWaits);
   Result<session::Reply> reply = connection.protocol.handle(packet.bytes, std::move(packet.fds));
   if (!reply.ok()) return reply.status();
   // A large request goes on in go_on(), one slice a turn. Later messages of the session wait in the
@@ -254,8 +255,9 @@ void SessionTable::end(std::uint32_t number, const std::string& why) {
   loop_stats_.show_soon();
   if (lower_tiers_) lower_tiers_->end_session(number);
   if (transfers_) transfers_->end_session(number);
-  // The last events are in shared memory and outlive the engine.
-  drain_events(*connection, true);
+  // The last events are in shared memory and outlive the engine, which may have died in the middle
+  // of one.
+  drain_events(*connection, session::EventReader::Unfinished::kLost);
   connection->protocol.leave_namespaces();
   ended_.await_again(connection->protocol);  // mutation: lost-again-awaited
   // No return from here to ended_.add(): the lock must be kept before a slot can be freed.

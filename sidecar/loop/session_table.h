@@ -96,7 +96,7 @@ class SessionTable {
   void check_heartbeat(session::Connection& connection, std::uint64_t now_ms);
   void ask_about_grants(session::Connection& connection, std::uint64_t now_ms, bool slept);
   // Reads the events that the engine has written into its region. See EventReader::drain().
-  void drain_events(session::Connection& connection, bool gives_up);
+  void drain_events(session::Connection& connection, session::EventReader::Unfinished unfinished);
 
   LoopParts& parts_;
   store::Store& store_;

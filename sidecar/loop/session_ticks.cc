@@ -34,7 +34,7 @@ void SessionTable::check_session(session::Connection& connection, std::uint64_t 
     return;
   }
   if (now_ms - connection.connected_ms > kTellMs) connection.protocol.tell_attached();
-  drain_events(connection, true);
+  drain_events(connection, session::EventReader::Unfinished::kOneTick);
   check_heartbeat(connection, now_ms);
   ask_about_grants(connection, now_ms, slept);
 }
@@ -73,7 +73,8 @@ void SessionTable::ask_about_grants(session::Connection& connection, std::uint64
       return end(number, sent.text());
 }
 
-void SessionTable::drain_events(session::Connection& connection, bool gives_up) {
+void SessionTable::drain_events(session::Connection& connection,
+                                session::EventReader::Unfinished unfinished) {
   const std::vector<std::uint32_t>& handles = connection.protocol.namespaces();
   if (handles.empty()) return;
   // The newest namespace names the model. An engine serves one model, with adapters in further
@@ -82,7 +83,7 @@ void SessionTable::drain_events(session::Connection& connection, bool gives_up) 
   connection.events.drain(connection.memory.region(),
                           {store_, stats_, session::model_row(stats_, spec.model),
                            spec.chunk_tokens, reuse_tracker_, handles},
-                          gives_up);
+                          unfinished);
 }
 
 void SessionTable::goodbye() {

@@ -120,7 +120,8 @@ void EventReader::apply(const Copy& event, const To& to) {
   }
 }
 
-void EventReader::drain(const protocol::SessionRegion& region, const To& to, bool gives_up) {
+void EventReader::drain(const protocol::SessionRegion& region, const To& to,
+                        Unfinished unfinished) {
   // One load of the head for the whole call. A second load would let an engine that writes all the
   // time keep the loop here.
   const std::uint64_t head = region.event_head.load(std::memory_order_acquire);
@@ -138,9 +139,10 @@ void EventReader::drain(const protocol::SessionRegion& region, const To& to, boo
     const auto event = copy_event(region.events[position_ % protocol::kEventSlots], position_);
     if (event) {
       apply(*event, to);
-    } else if (!gives_up) {  // mutation: unfinished-waits
+    } else if (unfinished == Unfinished::kWaits) {  // mutation: unfinished-waits
       return;
-    } else if (unfinished_ != position_) {  // the writer has until the next tick
+    } else if (unfinished == Unfinished::kOneTick &&  // mutation: unfinished-end
+               unfinished_ != position_) {            // the writer has until the next tick
       unfinished_ = position_;
       return;
     } else {

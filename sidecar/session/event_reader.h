@@ -29,10 +29,14 @@ class EventReader {
     ReuseTracker& demand;
     std::span<const std::uint32_t> namespaces;
   };
-  // Handles the events since the last call: at most one ring. An unfinished event ends the call.
-  // `gives_up`: an event that was unfinished at the last call with gives_up counts as lost. Such
-  // calls are a tick apart; other calls may follow each other in an instant.
-  void drain(const protocol::SessionRegion& region, const To& to, bool gives_up);
+  // The treatment of an event that the engine is still writing.
+  enum class Unfinished {
+    kWaits,    // the event ends the call: messages may follow each other in an instant
+    kOneTick,  // the same, but an event that was unfinished at the last such call counts as lost
+    kLost,     // the session has ended, and no later call will read the events behind
+  };
+  // Handles the events since the last call: at most one ring.
+  void drain(const protocol::SessionRegion& region, const To& to, Unfinished unfinished);
 
  private:
   struct Copy;
@@ -43,7 +47,7 @@ class EventReader {
 
   std::vector<std::uint64_t> asked_;  // hashes of the next request; bounded by kMaxAskedChunks
   std::uint64_t position_ = 0;
-  std::uint64_t unfinished_ = ~0ULL;  // the unfinished event at the last call with gives_up
+  std::uint64_t unfinished_ = ~0ULL;  // the unfinished event at the last call with kOneTick
 };
 
 // The row of `model`, added for a new name; the row "other" once kMaxModels - 1 names are known.

@@ -97,6 +97,9 @@ protocol::ActCounts Promoter::prefetch(std::uint32_t handle,
 }
 
 bool Promoter::go_on() {
+  // The slice is a batch of its own. Chunks that an earlier message used would count as just used,
+  // and a fetched tail would stay below them.
+  store_.begin_uses();  // mutation: fetch-batch
   const std::uint64_t until = store_.effort() + store::Store::kSliceEffort;
   while (!looking_.empty() && store_.effort() < until) {
     const FetchId id = looking_.front();

@@ -16,8 +16,9 @@ class EventReaderTest : public testing::Test {
     const std::uint64_t position = region_.event_head.fetch_add(1);
     if (finished) event.sequence = position + 1;
   }
-  void drain(bool gives_up) {
-    reader_.drain(region_, {box_.store(), box_.stats(), model_, 256, reuse_tracker_, {}}, gives_up);
+  void drain(EventReader::Unfinished unfinished) {
+    reader_.drain(region_, {box_.store(), box_.stats(), model_, 256, reuse_tracker_, {}},
+                  unfinished);
   }
 
   store::testing_support::StoreBox box_{8};
@@ -31,29 +32,39 @@ TEST_F(EventReaderTest, OnlyTicksDiscardAnUnfinishedEvent) {
   write(true);
   write(false);
   write(true);
-  drain(true);
-  for (int message = 0; message < 3; ++message) drain(false);
+  drain(EventReader::Unfinished::kOneTick);
+  for (int message = 0; message < 3; ++message) drain(EventReader::Unfinished::kWaits);
   EXPECT_EQ(box_.stats().stored, 1U);
   EXPECT_EQ(box_.stats().events_lost, 0U) << "the messages came at once";
-  drain(true);
+  drain(EventReader::Unfinished::kOneTick);
   EXPECT_EQ(box_.stats().stored, 2U);
   EXPECT_EQ(box_.stats().events_lost, 1U);
 }
 
 TEST_F(EventReaderTest, LateEventIsCounted) {
   write(false);
-  for (int message = 0; message < 3; ++message) drain(false);
+  for (int message = 0; message < 3; ++message) drain(EventReader::Unfinished::kWaits);
   region_.events[0].sequence = 1;
-  drain(false);
+  drain(EventReader::Unfinished::kWaits);
   EXPECT_EQ(box_.stats().stored, 1U);
   EXPECT_EQ(box_.stats().events_lost, 0U);
+}
+
+// covers F-475
+TEST_F(EventReaderTest, EndOfASessionCountsTheEventsBehindUnfinishedOnes) {
+  for (const bool finished : {true, false, true, false, true}) write(finished);
+  drain(EventReader::Unfinished::kWaits);
+  EXPECT_EQ(box_.stats().stored, 1U);
+  drain(EventReader::Unfinished::kLost);
+  EXPECT_EQ(box_.stats().stored, 3U);
+  EXPECT_EQ(box_.stats().events_lost, 2U);
 }
 
 // covers F-104
 TEST_F(EventReaderTest, EachEventCountsAsWork) {
   for (int i = 0; i < 100; ++i) write(true);
   const std::uint64_t before = box_.store().effort();
-  drain(false);
+  drain(EventReader::Unfinished::kWaits);
   EXPECT_EQ(box_.store().effort() - before, 100U) << "a turn of a session ends by its effort";
 }
 

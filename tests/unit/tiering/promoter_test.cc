@@ -57,6 +57,35 @@ TEST_F(PromoterTest, ChunksInMemoryAreNotRead) {
   EXPECT_EQ(box_.tier.gets(), 0U);
 }
 
+// vLLM's own cache has the head of a prompt, and the fetch begins behind it.
+TEST_F(PromoterTest, FetchedTailUsesItsWholeHead) {
+  constexpr std::uint64_t kHead = 1, kTail = 2, kLast = kSlots / 2;  // a family has two slots
+  const auto touch = [&](std::uint64_t family) {
+    for (const protocol::Key& key : box_.family(family)) {
+      const auto chunk = box_.memory.store().find(key);
+      box_.memory.store().touch(chunk->slot, chunk->generation);
+    }
+  };
+  for (std::uint64_t n = kHead; n <= kLast; ++n)
+    for (const protocol::Key& key : box_.family(n)) {
+      const protocol::BlockHash parent =
+          n == kTail ? box_.memory.key(kHead).hash : protocol::BlockHash{};
+      protocol::Grant grant{};
+      box_.memory.store().reserve(2, key, std::span(&key.hash, 1), std::span(&grant, 1),
+                                  std::span(&parent, 1));
+      box_.memory.store().commit(2, {grant.slot, 0, grant.generation, n});
+    }
+  // The last message before the fetch uses the head, and then all other chunks.
+  box_.memory.store().begin_uses();
+  for (const std::uint64_t n : {kHead, kTail}) touch(n);
+  for (std::uint64_t n = kTail + 1; n <= kLast; ++n) touch(n);
+  box_.fetch(7, {kTail});
+  box_.promotions.end(1, 7);
+  box_.grants(2);
+  EXPECT_TRUE(box_.in_memory(kHead) && box_.in_memory(kTail));
+  EXPECT_FALSE(box_.in_memory(kTail + 1)) << "the coldest";
+}
+
 TEST_F(PromoterTest, MissingHalfOfAFamilyIsRead) {
   box_.put_below(1);
   box_.memory.put(2, box_.memory.key(1));
