@@ -477,10 +477,10 @@ typedef struct larder_act_result {
   uint64_t refused; /* there, but over a bound: at most half of the memory can be pinned */
 } larder_act_result;
 
-/* All four ask larderd, wait up to wait_ms for the answer and write the counts into result,
+/* All five ask larderd, wait up to wait_ms for the answer and write the counts into result,
  * which may be NULL. With wait_ms 0 the calls do not wait, and the counts are 0. Hashes are
  * those of larder_lookup(), at most 65,536 at once: else LARDER_OUT_OF_RANGE.
- * LARDER_UNAVAILABLE: larderd is away. LARDER_UNSUPPORTED: larderd is older than these calls.
+ * LARDER_UNAVAILABLE: larderd is away. LARDER_UNSUPPORTED: larderd is older than the call.
  * LARDER_DEADLINE_EXCEEDED: no answer in time; the call may take effect all the same.
  * LARDER_RESOURCE_EXHAUSTED: too many calls wait. Later chunks are not affected. */
 
@@ -500,6 +500,11 @@ LARDER_API larder_status larder_unpin(larder_client* client, const larder_hashes
  * reader. */
 LARDER_API larder_status larder_evict(larder_client* client, const larder_hashes* hashes,
                                       uint32_t wait_ms, larder_act_result* result);
+/* Makes chunks the next to leave memory when room is needed. A later use makes them ordinary chunks
+ * again. Pinned chunks stay, and so do copies in lower tiers. Give the hashes of a prompt in its
+ * order. */
+LARDER_API larder_status larder_demote(larder_client* client, const larder_hashes* hashes,
+                                       uint32_t wait_ms, larder_act_result* result);
 
 /* ---- Files of a model: needs no client ---- */
 

@@ -1,5 +1,5 @@
 // The calls of larder.h about lower tiers and the shared backend, and the verbs on chunks
-// (prefetch, pin, unpin, evict).
+// (prefetch, pin, unpin, evict, demote).
 #include <algorithm>
 #include <optional>
 
@@ -187,6 +187,10 @@ larder_status larder_unpin(larder_client* client, const larder_hashes* hashes, u
 larder_status larder_evict(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
                            larder_act_result* result) {
   return act(client, "larder_evict", larder::protocol::Verb::kEvict, hashes, wait_ms, result);
+}
+larder_status larder_demote(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
+                            larder_act_result* result) {
+  return act(client, "larder_demote", larder::protocol::Verb::kDemote, hashes, wait_ms, result);
 }
 
 }  // extern "C"

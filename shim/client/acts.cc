@@ -26,6 +26,9 @@ Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachm
   call->attachment = attachment;
   // A larderd before protocol 1.7 ends the session of a client that sends a verb it does not know.
   const bool knows_last = attachment->welcome().version_minor >= 7;  // mutation: prefetch-last-old
+  const bool knows_demote = attachment->welcome().version_minor >= 10;  // mutation: demote-old
+  if (verb == protocol::Verb::kDemote && !knows_demote)
+    return Status(Code::kUnsupported, "this larderd is older than demote");
   if (verb == protocol::Verb::kPrefetchLast && !knows_last) verb = protocol::Verb::kPrefetch;
   std::unique_lock lock(mutex_);
   if (Status sent = send(call, verb, handle, hashes); !sent.ok()) return sent;

@@ -1,4 +1,4 @@
-// Acts: prefetch, pin, unpin and evict. larderd does the work and answers with counts.
+// Acts: prefetch, pin, unpin, evict and demote. larderd does the work and answers with counts.
 //
 // Thread-safe. run() waits for larderd at most wait_ms. Tools, and schedulers with time to spare,
 // may wait; an engine's step must pass 0.
@@ -22,9 +22,10 @@ class Acts {
 
   // kPrefetchLast looks at the last kMaxKeysPerAct hashes alone, and becomes kPrefetch for a
   // larderd before protocol 1.7. With wait_ms 0 the counts are 0. Errors: kUnavailable,
-  // `attachment` is nullptr or the session is lost; kUnsupported, an older larderd; kOutOfRange,
-  // more hashes than kMaxWaiting messages take; kResourceExhausted, too many messages wait for an
-  // answer; kDeadlineExceeded, no answer yet, and larderd may still do the work.
+  // `attachment` is nullptr or the session is lost; kUnsupported, an older larderd (kDemote: before
+  // protocol 1.10); kOutOfRange, more hashes than kMaxWaiting messages take; kResourceExhausted,
+  // too many messages wait for an answer; kDeadlineExceeded, no answer yet, and larderd may still
+  // do the work.
   Result<protocol::ActCounts> run(const std::shared_ptr<Attachment>& attachment,
                                   protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms);
 

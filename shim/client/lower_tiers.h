@@ -1,5 +1,5 @@
 // LowerTiers: a client's calls about the tiers below memory and the shared backend, and the verbs
-// on chunks (prefetch, pin, unpin, evict).
+// on chunks (prefetch, pin, unpin, evict, demote).
 //
 // Thread-safe. act() waits for larderd, and so does poll() of fetches() and of tier_probes(), at
 // most for the time that the caller gives. No other call waits.

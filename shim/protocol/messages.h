@@ -41,8 +41,9 @@ enum class MessageType : std::uint16_t {
   kFetched = 14,    // sidecar -> engine: the number of families, from the first on, in memory now
   kAskGrants = 15,  // sidecar -> engine, since 1.1: are these old grants still being written?
   kStillWriting =
-      16,     // engine -> sidecar, one way: these grants are; the engine disowns the others
-  kAct = 17,  // engine -> sidecar, where the capability is announced: prefetch, pin, unpin or evict
+      16,  // engine -> sidecar, one way: these grants are; the engine disowns the others
+  // engine -> sidecar, where the capability is announced: prefetch, pin, unpin, evict or demote
+  kAct = 17,
   kActed = 18,  // sidecar -> engine
   // engine -> sidecar, one way: free the kept chunks of a FETCH, or end a running FETCH
   kFetchEnd = 19,
@@ -251,6 +252,9 @@ enum class Verb : std::uint32_t {
   // Since 1.7: promote the last hash of which all chunks can be reached, and no other. For
   // recurrent states, of which a hit needs the last one.
   kPrefetchLast = 5,
+  // Since 1.10: out of memory before all other chunks, unless used in the meantime. The hashes of a
+  // prompt stand in its order.
+  kDemote = 6,
 };
 
 // For display; empty for an unknown verb.
@@ -261,6 +265,7 @@ constexpr std::string_view verb_name(Verb verb) {
     case Verb::kUnpin: return "unpin";
     case Verb::kEvict: return "evict";
     case Verb::kPrefetchLast: return "prefetch last";
+    case Verb::kDemote: return "demote";
   }
   return "";
 }

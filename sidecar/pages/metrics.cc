@@ -146,6 +146,7 @@ void add_verbs(Families& out, const stats::Stats& stats) {
   out.add(stats.asked_to_pin, {{"verb", "pin"}});
   out.add(stats.asked_to_unpin, {{"verb", "unpin"}});
   out.add(stats.asked_to_evict, {{"verb", "evict"}});
+  out.add(stats.asked_to_demote, {{"verb", "demote"}});
 }
 
 // A rise of one of these is worth an alert: bytes in memory changed, or an engine is broken.

@@ -196,7 +196,8 @@ Object verbs_of(const stats::Stats& stats) {
   return {{"prefetch", stats.asked_to_prefetch},
           {"pin", stats.asked_to_pin},
           {"unpin", stats.asked_to_unpin},
-          {"evict", stats.asked_to_evict}};
+          {"evict", stats.asked_to_evict},
+          {"demote", stats.asked_to_demote}};
 }
 
 // Counts that are 0 on a healthy machine.

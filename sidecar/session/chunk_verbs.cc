@@ -17,6 +17,8 @@ Doing doing(protocol::Verb verb) {
       return {&stats::Stats::asked_to_prefetch, &store::FamilyVerbs::prefetch};
     case protocol::Verb::kPin: return {&stats::Stats::asked_to_pin, &store::FamilyVerbs::pin};
     case protocol::Verb::kUnpin: return {&stats::Stats::asked_to_unpin, &store::FamilyVerbs::unpin};
+    case protocol::Verb::kDemote:
+      return {&stats::Stats::asked_to_demote, &store::FamilyVerbs::demote};
     case protocol::Verb::kEvict: break;
   }
   return {&stats::Stats::asked_to_evict, &store::FamilyVerbs::evict};

@@ -1,5 +1,5 @@
-// Prefetch, pin, unpin and evict, for engines (ACT) and admin verbs. Owned by the thread of the
-// loop.
+// Prefetch, pin, unpin, evict and demote, for engines (ACT) and admin verbs. Owned by the thread of
+// the loop.
 #pragma once
 
 #include <vector>

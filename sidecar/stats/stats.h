@@ -219,7 +219,8 @@ struct Stats {
                 probe_hits_shared = 0;
 
   // Hashes in verbs of engines and admins.
-  std::uint64_t asked_to_prefetch = 0, asked_to_pin = 0, asked_to_unpin = 0, asked_to_evict = 0;
+  std::uint64_t asked_to_prefetch = 0, asked_to_pin = 0, asked_to_unpin = 0, asked_to_evict = 0,
+                asked_to_demote = 0;
 
   // Chunks with bytes that do not match the root: reports of engines, and reports that larderd
   // confirmed.

@@ -26,6 +26,8 @@ class EvictionPolicy {
   // the number.
   virtual std::size_t first_victims(std::uint32_t size_class,
                                     std::span<std::uint32_t> slots) const = 0;
+  // The first victim that is no guest; kNoSlot without one.
+  virtual std::uint32_t first_own_victim(std::uint32_t size_class) const = 0;
 };
 
 }  // namespace larder::store

@@ -92,4 +92,12 @@ protocol::ActCounts FamilyVerbs::evict(std::uint32_t handle,
   return counts;
 }
 
+protocol::ActCounts FamilyVerbs::demote(std::uint32_t handle,
+                                        std::span<const protocol::BlockHash> hashes) {
+  return each_family(handle, hashes, [this] {
+    for (const std::uint32_t slot : family_.committed) chunks_.order().demote(slot);
+    return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
+  });
+}
+
 }  // namespace larder::store

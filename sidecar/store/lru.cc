@@ -27,6 +27,12 @@ std::size_t Lru::first_victims(std::uint32_t size_class, std::span<std::uint32_t
   return guests + take_oldest(of_size.own, slots.subspan(guests));
 }
 
+std::uint32_t Lru::first_own_victim(std::uint32_t size_class) const {
+  std::uint32_t slot = kNoSlot;
+  if (size_class < classes_.size()) take_oldest(classes_[size_class].own, std::span(&slot, 1));
+  return slot;
+}
+
 // Writes the oldest slots of the order into `slots`. Returns the number.
 std::size_t Lru::take_oldest(const Order& order, std::span<std::uint32_t> slots) const {
   // A head's place in the order of use: the distance of its stamp from one long ago, then the lane.

@@ -28,6 +28,7 @@ class Lru final : public EvictionPolicy {
   void erase(std::uint32_t slot, std::uint32_t size_class) override;
   std::size_t first_victims(std::uint32_t size_class,
                             std::span<std::uint32_t> slots) const override;
+  std::uint32_t first_own_victim(std::uint32_t size_class) const override;
 
  private:
   static constexpr std::size_t kLanes = 16;

@@ -68,6 +68,15 @@ void PromptOrder::enter_below(std::uint32_t slot, std::uint32_t above) {
   policy_->insert_below(slot, above, size_class);  // mutation: child-below
 }
 
+void PromptOrder::demote(std::uint32_t slot) {
+  const SlotNote& note = table_.note(slot);
+  if (note.pinned || note.guest != 0) return;
+  const std::uint32_t coldest = policy_->first_own_victim(arena_.class_of(slot));
+  if (coldest == slot) return;
+  leave(slot);
+  enter_below(slot, coldest);  // mutation: demoted-first
+}
+
 std::uint64_t PromptOrder::use_for_child(std::uint32_t parent) {
   const std::uint32_t nearest = nearest_candidate(parent);
   if (nearest == kNoSlot) return kAnyStamp;

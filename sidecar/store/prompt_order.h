@@ -53,6 +53,10 @@ class PromptOrder {
     if (table_.note(slot).guest != 0) --table_.note(slot).guest;  // mutation: guest-used
     enter(slot);
   }
+  // Makes the slot the next own victim of its size. A prompt is demoted from the first chunk on, so
+  // that each chunk leaves before its parent. Chunks of other prompts behind a demoted chunk keep
+  // their place: their next use moves the chunk up again. No effect on pinned slots and guests.
+  void demote(std::uint32_t slot);
   // REQUIRES: the slot is a candidate in the order.
   void leave(std::uint32_t slot) {
     policy_->erase(slot, arena_.class_of(slot));

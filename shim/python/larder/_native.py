@@ -297,6 +297,7 @@ PROTOTYPES = {
     "larder_pin": _ACT,
     "larder_unpin": _ACT,
     "larder_evict": _ACT,
+    "larder_demote": _ACT,
     "larder_hash_file": (
         c_uint32,
         [c_char_p, POINTER(c_int32), POINTER(FileHash), c_char_p, c_size_t],

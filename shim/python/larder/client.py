@@ -381,6 +381,11 @@ class Client:
         """Takes chunks out of memory at once, pinned or not."""
         return self._act("larder_evict", hashes, stride, wait_ms, ns)
 
+    def demote(self, hashes, stride=16, wait_ms=1000, ns=0):
+        """Makes chunks the next to leave memory; a later use makes them ordinary chunks again. Give
+        the hashes of a prompt in its order."""
+        return self._act("larder_demote", hashes, stride, wait_ms, ns)
+
     def _act(self, name, hashes, stride, wait_ms, ns):
         if not isinstance(hashes, bytes):
             for one in hashes:

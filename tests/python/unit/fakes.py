@@ -61,6 +61,7 @@ class Client:
     def __init__(self):
         self.stored = set()
         self.holds = {}
+        self.demoted = []  # (keys, wait_ms)
         self.calls = []
         self.reported = []  # decision, hashes, ns of each request
         self.salted = []  # whether each was
@@ -116,6 +117,13 @@ class Client:
 
     def release(self, hold):
         del self.holds[hold]
+
+    def demote(self, hashes, stride, wait_ms, ns=0):
+        if self.fail == "demote":
+            raise LarderError("larder_demote", native.UNSUPPORTED)
+        self.demoted.append(
+            ([key if ns == 0 else (ns, key) for key in split(hashes, stride)], wait_ms)
+        )
 
     # ---- below memory
 

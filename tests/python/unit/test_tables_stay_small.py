@@ -46,11 +46,16 @@ def lives(half, client, number):
 
     def request(name):
         first = 10_000 * number + 1_000 * ord(name[0])
-        return Request(f"{name}{number}", range(first, first + TOKENS))
+        hints = {"larder": {"release": True}}
+        return Request(f"{name}{number}", range(first, first + TOKENS), kv_transfer_params=hints)
+
+    def finish(one):
+        half.request_finished(one)
+        half.take_answer(one.request_id)
 
     computed = request("a")  # and a late report of its stores
     run_prefill(half, computed, TABLE, TOKENS)
-    half.request_finished(computed)
+    finish(computed)
     loaded, failed, aborted, waits, absent = (request(name) for name in "bcdef")
     for one in (loaded, failed, aborted):
         store_all(client, one)
@@ -59,9 +64,9 @@ def lives(half, client, number):
         half.update_state_after_alloc(one, blocks(TABLE), external)
     equal = Request(f"equal{number}", loaded.tokens)  # it waits for the load
     assert half.get_num_new_matched_tokens(equal, 0)[0] is None
-    half.request_finished(equal)
+    finish(equal)
     half.build_connector_meta(step())
-    half.request_finished(aborted)  # vLLM frees its blocks when the load has ended
+    finish(aborted)  # vLLM frees its blocks when the load has ended
     half.update_connector_output(
         ended([one.request_id for one in (loaded, failed, aborted)], [failed.request_id])
     )
@@ -70,13 +75,13 @@ def lives(half, client, number):
     half.build_connector_meta(step(new=new, tables=tables))
     half.build_connector_meta(step(preempted=[loaded.request_id]))
     for one in (loaded, failed):
-        half.request_finished(one)
+        finish(one)
     client.tier = FAST
     client.on_disk.update(chunk_keys(waits))
     assert half.get_num_new_matched_tokens(waits, 0)[0] is None, "it waits for the disk"
     half.get_num_new_matched_tokens(absent, 0)
-    half.request_finished(waits)
-    half.request_finished(absent)
+    finish(waits)
+    finish(absent)
     client.tier = None
     steps = {number: 1 for number in half._stored._kept._steps}
     kept = tuple(half._stored._kept._kept)  # vLLM keeps their blocks until the workers report them

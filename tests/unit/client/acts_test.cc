@@ -1,4 +1,4 @@
-// Prefetch, pin, unpin and evict: the request, the wait, and larderd's result.
+// Prefetch, pin, unpin, evict and demote: the request, the wait, and larderd's result.
 #include "shim/client/acts.h"
 
 #include <gtest/gtest.h>
@@ -73,6 +73,19 @@ TEST_F(ActsTest, OlderLarderdPrefetchesAllHashes) {
     EXPECT_EQ(sent_verb(session, sent), minor < 7 ? Verb::kPrefetch : Verb::kPrefetchLast);
     EXPECT_EQ(sent, hashes);
   }
+}
+
+// covers F-477
+TEST_F(ActsTest, OlderLarderdDemotesNoChunk) {
+  const auto hashes = some_hashes(3);
+  std::vector<protocol::BlockHash> sent;
+  FakeSession older(protocol::kCapabilityAct, 9), session(protocol::kCapabilityAct, 10);
+  EXPECT_EQ(acts_.run(older.attachment, Verb::kDemote, hashes_of(hashes), 0).status().code(),
+            Code::kUnsupported);
+  EXPECT_TRUE(older.silent()) << "an unknown verb would end the session";
+  ASSERT_TRUE(acts_.run(session.attachment, Verb::kDemote, hashes_of(hashes), 0).ok());
+  EXPECT_EQ(sent_verb(session, sent), Verb::kDemote);
+  EXPECT_EQ(sent, hashes);
 }
 
 TEST_F(ActsTest, PrefetchLastSendsOnlyTheLastHash) {

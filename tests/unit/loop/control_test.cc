@@ -128,7 +128,7 @@ TEST_F(ControlTest, BadChunkIsDroppedAndVerified) {
   EXPECT_TRUE(wait([&] { return has(1); })) << "stored anew";
 }
 
-TEST_F(ControlTest, AnEngineEvictsPinsAndPrefetchesByHash) {
+TEST_F(ControlTest, AnEngineEvictsPinsPrefetchesAndDemotesByHash) {
   using protocol::Verb;
   put(1);
   put(2);
@@ -142,10 +142,11 @@ TEST_F(ControlTest, AnEngineEvictsPinsAndPrefetchesByHash) {
   EXPECT_FALSE(has(1));
   EXPECT_EQ(client_->act(handle_, Verb::kUnpin, {{1, 1}, {2, 2}}).found, 1U);
   EXPECT_EQ(client_->act(handle_, Verb::kPrefetch, {{1, 1}, {2, 2}}).found, 1U);
+  EXPECT_EQ(client_->act(handle_, Verb::kDemote, {{1, 1}, {2, 2}, {3, 3}}).found, 1U);
   EXPECT_TRUE(wait([&] {
     const stats::Stats now = stats();
     return now.asked_to_pin == 3 && now.asked_to_evict == 1 && now.asked_to_unpin == 2 &&
-           now.asked_to_prefetch == 2;
+           now.asked_to_prefetch == 2 && now.asked_to_demote == 3;
   }));
 }
 

@@ -56,14 +56,14 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         super().__init__(vllm_config, role, kv_cache_config, **kwargs)
         self._client = self._pump = self._naming = self._spans = None
         self._looked_around = False
-        self._tells = False
+        self._tells = self._answers = False
         is_scheduler = role == KVConnectorRole.SCHEDULER
         setup, off, level = None, None, logging.WARNING
         shard, replica = 0, 0
         try:
-            self._tells = handshake.IS_HEARD and surroundings.alone(
-                self
-            )  # mutation: handshake-alone
+            # The MultiConnector of an older vLLM ends the engine where two connectors answer.
+            self._answers = alone = surroundings.alone(self)
+            self._tells = handshake.IS_HEARD and alone  # mutation: handshake-alone
             setup = setup_of(vllm_config, kv_cache_config)
             one_process.check()
             if is_scheduler:
@@ -146,7 +146,9 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         self._half.update_connector_output(connector_output)
 
     def request_finished(self, request, block_ids):
-        return self._half.request_finished(request), None
+        keeps = self._half.request_finished(request)
+        answer = self._half.take_answer(request.request_id)
+        return keeps, answer if self._answers else None  # mutation: answer-alone
 
     def request_finished_all_groups(self, request, block_ids):
         return self.request_finished(request, block_ids)

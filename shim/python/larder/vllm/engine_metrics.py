@@ -1,5 +1,6 @@
 """Larder in vLLM's own /metrics: time to first token by hit and miss, the engine's pool, requests
-with multi-modal items that run without the cache, and the spans of traces.
+with multi-modal items that run without the cache, requests with wrong hints, and the spans of
+traces.
 
 The scheduler's process observes (Observed), vLLM carries the observations to its front end, and
 Exported counts the observations there."""
@@ -50,7 +51,8 @@ MOST_OBSERVED = 4096
 @dataclass
 class Observed(KVConnectorStats):
     """Observations since the last report. vLLM sends `data`: {"hit": [seconds, ...], ...,
-    "unnamed": [reason, ...], "spans": [[outcome, count], ...]}, without empty lists."""
+    "unnamed": [reason, ...], "spans": [[outcome, count], ...], "wrong_hints": [1, ...]}, without
+    empty lists."""
 
     data: dict = field(default_factory=dict)
 
@@ -62,6 +64,9 @@ class Observed(KVConnectorStats):
 
     def spans(self, outcome, count):
         self._keep("spans", [outcome, count])
+
+    def wrong_hints(self):
+        self._keep("wrong_hints", 1)
 
     def _keep(self, name, value):
         kept = self.data.setdefault(name, [])
@@ -82,6 +87,8 @@ class Observed(KVConnectorStats):
             self.unnamed(reason)
         for outcome, count in other.data.get("spans", ()):
             self.spans(outcome, count)
+        for _ in other.data.get("wrong_hints", ()):
+            self.wrong_hints()
         return self
 
     def reduce(self):
@@ -93,6 +100,8 @@ class Observed(KVConnectorStats):
                 said[f"mean s, {cache}"] = round(sum(kept) / len(kept), 3)
         if unnamed := self.data.get("unnamed"):
             said["without the cache for their items"] = len(unnamed)
+        if wrong := self.data.get("wrong_hints"):
+            said["with wrong hints"] = len(wrong)
         return said
 
 
@@ -102,7 +111,7 @@ class Exported(KVConnectorPromMetrics):
 
     def __init__(self, vllm_config, metric_types, labelnames, per_engine_labelvalues):
         super().__init__(vllm_config, metric_types, labelnames, per_engine_labelvalues)
-        self._seconds, self._unnamed, self._spans = {}, {}, {}
+        self._seconds, self._unnamed, self._spans, self._wrong_hints = {}, {}, {}, {}
         try:
             self._make(labelnames, per_engine_labelvalues)
         except Exception as error:
@@ -140,6 +149,15 @@ class Exported(KVConnectorPromMetrics):
             ),
             labelnames=[*labelnames, "outcome"],
         )
+        wrong_hints = only_one(
+            self._counter_cls,
+            name="larder_engine_wrong_hints_total",
+            documentation=(
+                "Requests that ran without their hints (kv_transfer_params.larder), because a key "
+                "or a value is wrong"
+            ),
+            labelnames=labelnames,
+        )
         # In placement Node larderd runs in another pod. This series joins engines and pools in the
         # dashboards.
         info = only_one(
@@ -162,6 +180,7 @@ class Exported(KVConnectorPromMetrics):
             (e, r): unnamed.labels(*values, r) for e, values in engines for r in UNNAMED
         }
         self._spans = {(e, o): spans.labels(*values, o) for e, values in engines for o in SPANS}
+        self._wrong_hints = {e: wrong_hints.labels(*values) for e, values in engines}
 
     def observe(self, transfer_stats_data, engine_idx=0):
         for cache in CACHES:
@@ -176,6 +195,9 @@ class Exported(KVConnectorPromMetrics):
             series = self._spans.get((engine_idx, outcome))
             if series is not None:
                 series.inc(count)
+        series = self._wrong_hints.get(engine_idx)
+        if series is not None:
+            series.inc(len(transfer_stats_data.get("wrong_hints", ())))
 
 
 def only_one(kind, *, name, labelnames, **given):

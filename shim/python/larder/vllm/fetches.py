@@ -17,6 +17,9 @@ from larder.vllm.keys import stride_of
 from larder.vllm.tier_probes import TierProbes
 from larder.vllm.cost_model import Plan
 
+# The places of chunks at the look-up. shared: peers, the backend or a plug-in. larderd answers for
+# these together.
+TIERS = ("memory", "disk", "shared")
 # The wait of a step without work for a fetch or a probe; see worker.IDLE_WAIT_MS.
 IDLE_WAIT_MS = 2
 
@@ -123,6 +126,20 @@ class Fetches:
     def fetch_of(self, request_id):
         """The request's Running, or None: nothing is fetched. Call this before end()."""
         return self._fetches.get(request_id)
+
+    def tokens_by_tier(self, request_id, loaded_tokens):
+        """The tokens of the request's load, by the tier where they were at the look-up; call this
+        before end(). The fetched chunks are the last of the hit. The first chunk may begin in
+        vLLM's own cache, so tokens from memory are the rest."""
+        fetch = self._fetches.get(request_id)
+        brought = 0 if fetch is None else fetch.brought
+        if not brought:
+            return dict(zip(TIERS, (loaded_tokens, 0, 0)))
+        chunk_tokens = self._worth.chunk_tokens
+        disk = min(brought, fetch.plan.chunks - fetch.shared_chunks)
+        from_shared = min((brought - disk) * chunk_tokens, loaded_tokens)
+        from_disk = min(disk * chunk_tokens, loaded_tokens - from_shared)
+        return dict(zip(TIERS, (loaded_tokens - from_shared - from_disk, from_disk, from_shared)))
 
     def decision(self, request_id, loads):
         """The decision about the request; call this before end()."""

@@ -19,8 +19,6 @@ from larder.vllm.span_exports import Span
 
 # Requests without an ended span at one time; further requests have no span, and count as dropped.
 MOST_TRACED = 16384
-# shared: peers, the backend or a plug-in. larderd answers for these together.
-TIERS = ("memory", "disk", "shared")
 
 
 @dataclass(slots=True)
@@ -141,7 +139,8 @@ class TracedScheduler(LarderConnectorScheduler):
         fetch = self._fetches.fetch_of(request.request_id)
         of_fetch = None if fetch is None else _of_fetch(fetch)
         if external_tokens:
-            by_tier = _by_tier(external_tokens, self.setup.chunk_tokens, fetch)
+            tokens = self._fetches.tokens_by_tier(request.request_id, external_tokens)
+            by_tier = _by_tier(external_tokens, tokens)
             return Served("hit", fetch=of_fetch, by_tier=by_tier)
         return Served("computed", self._why_computed(request, lookup), of_fetch)
 
@@ -249,16 +248,9 @@ def _of_fetch(fetch):
     }
 
 
-def _by_tier(loaded_tokens, chunk_tokens, fetch):
-    """The loaded tokens by the tier where they were before the look-up. The fetched chunks are the
-    last of the hit. The first chunk may begin in vLLM's own cache, so tokens from memory are the
-    rest."""
-    brought = 0 if fetch is None else fetch.brought
-    disk = min(brought, fetch.plan.chunks - fetch.shared_chunks) if brought else 0
-    from_shared = min((brought - disk) * chunk_tokens, loaded_tokens)
-    from_disk = min(disk * chunk_tokens, loaded_tokens - from_shared)
-    tokens = loaded_tokens - from_shared - from_disk, from_disk, from_shared
-    by_tier = {tier: count for tier, count in zip(TIERS, tokens) if count}
+def _by_tier(loaded_tokens, tokens):
+    """tokens: of Fetches.tokens_by_tier()."""
+    by_tier = {tier: count for tier, count in tokens.items() if count}
     return {
         "larder.loaded.tokens": loaded_tokens,
         "larder.tiers": tuple(by_tier),

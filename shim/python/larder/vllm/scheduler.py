@@ -10,6 +10,7 @@ from larder import fingerprint
 from larder.client import namespace_id
 from larder.vllm import weight_changes, words
 from larder.vllm.adapters import Adapters, NotYet
+from larder.vllm.demotions import Demotions
 from larder.vllm.engine_metrics import Observed
 from larder.vllm.fetches import IDLE_WAIT_MS, Fetches
 from larder.vllm.first_tokens import FirstTokens
@@ -25,6 +26,7 @@ from larder.vllm.messages import COMPUTES, RESTS, Move, StepWork
 from larder.vllm.neighbours import Neighbours
 from larder.vllm.places import Places
 from larder.vllm.rank_lookups import RankLookups
+from larder.vllm.request_hints import OFF, RequestHints, word_of
 from larder.vllm.request_spaces import RequestSpaces
 from larder.vllm.shared_loads import SharedLoads
 from larder.vllm.spaces import Spaces
@@ -51,6 +53,7 @@ class LarderConnectorScheduler(FailSafe):
         self._tracked: dict[str, Tracked] = {}
         self._events = events
         self._observed = Observed()
+        self._hints = RequestHints(self._observed)
         tower = getattr(lora, "enable_tower_connector_lora", False)
         self._items = Items(
             setup, self._observed, encoder_adapter=self._names.adapter_of if tower else None
@@ -61,6 +64,7 @@ class LarderConnectorScheduler(FailSafe):
         self._states = States(setup, client, self._tracked, self._items, self._origins)
         self._neighbours = Neighbours(getattr(vllm_config, "max_concurrent_batches", 1))
         self._stored = StoredBlocks(setup)
+        self._demotions = Demotions(setup, client, self._items)
         self._worth, chunk_keys = None, 1
         self._places = Places(setup, larderd_of(setup) if setup else "")
         self._ranks = RankLookups(setup.shards.workers if setup else 0)
@@ -169,6 +173,10 @@ class LarderConnectorScheduler(FailSafe):
             pages=self._pages_at_stake(blocks, lookup) if external_tokens else (),
         )
         try:
+            if request.kv_transfer_params:
+                self._hints.admitted(
+                    request, self._fetches.tokens_by_tier(request.request_id, external_tokens)
+                )
             wanted = self._is_named() and self._wanted(request)
             uses = self.off is None and self._items.admitted(
                 request, blocks, external_tokens, wanted
@@ -244,9 +252,7 @@ class LarderConnectorScheduler(FailSafe):
         if request.num_prompt_tokens < self.setup.min_tokens:
             return False
         # A client's own choice for one request, for example for measuring.
-        if (request.kv_transfer_params or {}).get("larder") == "off":
-            return False
-        return True
+        return word_of(request) != OFF
 
     def _is_named(self, wait_s=0):
         """Whether the engine's namespace is known and open. Opens a known namespace."""
@@ -414,6 +420,7 @@ class LarderConnectorScheduler(FailSafe):
     def update_connector_output(self, output):
         if free := getattr(output, "finished_sending", None):
             self._stored.free(free)
+            self._demotions.send(free)
         if (
             getattr(output, "invalid_block_ids", None)
             and self.setup is not None
@@ -433,6 +440,7 @@ class LarderConnectorScheduler(FailSafe):
             if request_id in self._tracked:  # otherwise the request was aborted meanwhile
                 self._failed.add(request_id)  # mutation: failed-once
                 self._first_tokens.missed(request_id)
+                self._hints.load_failed(request_id)
                 old = self._tracked[request_id]
                 # The computed chunks are stored again, but not across a reset: their namespace
                 # belongs to the old weights.
@@ -492,7 +500,14 @@ class LarderConnectorScheduler(FailSafe):
         """Whether vLLM has to keep the request's blocks: copies may read the blocks, even after the
         cache was turned off."""
         self._forget(request)
-        return self._stored.keeps(request.request_id)
+        keeps = self._stored.keeps(request.request_id)
+        if self._demotions.waits and not keeps:
+            self._demote(request.request_id)
+        return keeps
+
+    def take_answer(self, request_id):
+        """The kv_transfer_params of the response to a request that has ended, or None."""
+        return self._hints.take_answer(request_id)
 
     @property
     def waits_for_blocks(self):
@@ -509,7 +524,14 @@ class LarderConnectorScheduler(FailSafe):
         self._states.bind_gpu_block_pool(pool)
 
     @guarded(lambda: None)
+    def _demote(self, request_id):
+        self._demotions.send((request_id,))
+
+    @guarded(lambda: None)
     def _forget(self, request):
+        # before the other tables forget the request
+        if (hints := self._hints.of(request.request_id)) is not None:
+            self._demotions.note(request, self._tracked.get(request.request_id), hints)
         self._loads.release(request.request_id)
         self._shared.forget(request.request_id)
         self._spaces.forget(request.request_id)

@@ -33,6 +33,7 @@ class Tracked:
     # the last chunk before stored_chunks that is in the index or was given to the worker; -1: none
     parent: int = -1
     asked_chunks: int = 0  # chunks before this one were given to the worker, or seen
+    stored_from: int | None = None  # the first chunk that the request stored
     retries: int = 0  # the number of times that chunks between the two may be given again
     # with fewer computed tokens the request stores no chunk, unless due_at has come
     due_tokens: float = 0
@@ -213,6 +214,8 @@ class StorePlan:
             request_id,
         )
         self._of_step[request_id] = absent[0].number
+        if tracked.stored_from is None:
+            tracked.stored_from = absent[0].number
         move = self._move(request_id, tracked, absent, places)
         if not self.index_tells:
             tracked.parent = absent[-1].number

@@ -15,6 +15,7 @@ from larder.client import LarderError
 from larder.lower_tiers import Probed, TierSpeed
 from larder.vllm.fail_safe import late
 from larder.vllm.keys import stride_of
+from larder.vllm.request_hints import AWAIT, word_of
 from larder.vllm.cost_model import ProbePlan
 from larder.vllm.spaces import Space
 from larder.vllm.state_reach import ProbedStates
@@ -83,8 +84,7 @@ class TierProbes:
         request then waits for the answer."""
         if request.request_id in self._probes:
             return False
-        awaited = (request.kv_transfer_params or {}).get("larder") == "await"
-        plan = self._worth.probe(lacking_tokens, awaited)
+        plan = self._worth.probe(lacking_tokens, awaited=word_of(request) == AWAIT)
         if plan is None:
             return False
         stride, until = stride_of(request), self._clock() + plan.patience_s
