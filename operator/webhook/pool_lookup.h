@@ -60,7 +60,7 @@ class CachedPools final : public PoolLookup {
   Result<api::CacheBackend> backend(const std::string& ns, const std::string& name) override;
   // Asks the API server: the operator keeps no cache of ConfigMaps, which may be many and large.
   Result<api::Object> config_map(const std::string& ns, const std::string& name) override;
-  // Asks the API server: few pools name a class.
+  // Asks the API server: few pods need a class.
   Result<api::Object> runtime_class(const std::string& name) override;
   // Waits for the first lists (Cache::await_settled). Asks the API server only for a new namespace
   // whose label decides.

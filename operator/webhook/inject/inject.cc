@@ -94,7 +94,7 @@ Verdict admitted(const Object& pod, const Input& input) {
   if (const std::string why = refused_by_pod_security(input, pod); !why.empty())
     return {Refusal::kNamespace, "the namespace would refuse the pod: " + why};
   std::string why = refused_by_limit_range(input.pod, pod, input.surroundings);
-  if (why.empty()) why = refused_by_quota(input.pod, pod, input.surroundings);
+  if (why.empty()) why = refused_by_quota(input, pod);
   if (why.empty()) return {};
   return {Refusal::kNamespace, "the namespace would refuse the pod: " + why +
                                    "; ask for less in memory.size or resources of CachePool " +

@@ -59,6 +59,12 @@ struct Injection {
   std::string passed_by = {};
 };
 
+// Classes of the cluster that the pod has with a cache. Null: the cluster has no such class. Empty:
+// unknown, or without effect.
+struct Classes {
+  std::optional<api::Object> runtime;  // the pod's own RuntimeClass, or else the pool's
+};
+
 struct Input {
   const api::Object& pod;              // under admission: name and namespace may be missing
   std::string ns;                      // request.namespace
@@ -68,9 +74,7 @@ struct Input {
   desired::Defaults defaults;
   bool by_pod = true;  // of its PoolRequest
   Surroundings surroundings = {};
-  // The class of the pool's spec.runtimeClassName. Null: the cluster has no such class. Empty:
-  // unknown.
-  std::optional<api::Object> runtime_class = {};
+  Classes classes = {};
 };
 
 // inject(inject(pod)) = inject(pod): an injected pod gets an empty patch.

@@ -120,13 +120,13 @@ class NamespaceTest : public KubeTest {
     const Result<Object> made = connection_->client->apply(resource, object);
     ASSERT_TRUE(made.ok()) << made.status().to_string();
   }
-  void put_runtime_class(const std::string& name, const Object& scheduling) {
-    const Result<Object> made = connection_->client->apply(k8s::resources::kRuntimeClasses,
-                                                           {{"apiVersion", "node.k8s.io/v1"},
-                                                            {"kind", "RuntimeClass"},
-                                                            {"metadata", {{"name", name}}},
-                                                            {"handler", name},
-                                                            {"scheduling", scheduling}});
+  void put_runtime_class(const std::string& name, const Object& fields) {
+    Object object = {{"apiVersion", "node.k8s.io/v1"},
+                     {"kind", "RuntimeClass"},
+                     {"metadata", {{"name", name}}},
+                     {"handler", name}};
+    object.update(fields);
+    const Result<Object> made = connection_->client->apply(k8s::resources::kRuntimeClasses, object);
     ASSERT_TRUE(made.ok()) << made.status().to_string();
   }
   void limit(const std::string& limits) {
@@ -281,7 +281,7 @@ TEST_F(NamespaceTest, QuotaOfCrossNamespaceAffinityCounts) {
 // The API server refuses a pod with an absent class, or with another node selector than the class.
 // covers F-430
 TEST_F(NamespaceTest, PodOfPoolWithAbsentRuntimeClassIsCreated) {
-  put_runtime_class("gpus", {{"nodeSelector", {{"kind", "gpu"}}}});
+  put_runtime_class("gpus", {{"scheduling", {{"nodeSelector", {{"kind", "gpu"}}}}}});
   Object absent = pod("absent"), there = pod("there"), elsewhere = pod("elsewhere");
   absent["metadata"]["annotations"]["larder.dev/pool"] = "class-absent";
   for (Object* one : {&there, &elsewhere})
@@ -292,6 +292,27 @@ TEST_F(NamespaceTest, PodOfPoolWithAbsentRuntimeClassIsCreated) {
   EXPECT_THAT(made, HasSubstr("the cluster has no RuntimeClass absent"));
   EXPECT_THAT(create(there), HasSubstr("\"runtimeClassName\":\"gpus\""));
   EXPECT_THAT(create(elsewhere), HasSubstr("nodeSelector has another kind than RuntimeClass gpus"));
+}
+
+// The server adds the overhead of the pool's class behind the webhook, and its ResourceQuota counts
+// the overhead. Its LimitRanger does not.
+// covers F-450
+TEST_F(NamespaceTest, OverheadOfRuntimeClassCountsInQuotaAlone) {
+  put_runtime_class("virtual", {{"overhead", {{"podFixed", {{"memory", "2Gi"}}}}}});
+  Object full = pod("full"), room = pod("room"), own = pod("own");
+  for (Object* one : {&full, &room})
+    (*one)["metadata"]["annotations"]["larder.dev/pool"] = "class-virtual";
+  own["spec"]["runtimeClassName"] = "virtual";
+  limit("{type: Pod, max: {memory: 69952Mi}}");
+  quota("{requests.memory: 100Gi}", "{requests.memory: 30Gi}");
+  EXPECT_THAT(create(full), HasSubstr("has 70Gi of requests.memory left, and with a cache the pod "
+                                      "requests 72000Mi instead of 64Gi"));
+  quota("{requests.memory: 100Gi}", "{requests.memory: 30Gi}");  // the server has counted the pod
+  EXPECT_THAT(create(own), HasSubstr("72000Mi instead of 66Gi"));
+  quota("{requests.memory: 100Gi}", "{requests.memory: 28Gi}");
+  const std::string made = create(room);
+  EXPECT_THAT(made, HasSubstr("larder.dev/injected"));
+  EXPECT_THAT(made, HasSubstr("\"overhead\":{\"memory\":\"2Gi\"}"));
 }
 
 // The label of a namespace counts as its pods' annotation; pods without vLLM are unchanged.

@@ -75,7 +75,7 @@ TEST(Injection, LeavesOutARuntimeClassThatTheApiServerRefuses) {
   one.pool->spec.transfer = api::Transfer::kSidecar;
   one.pool->spec.runtime_class = "nvidia";
   const auto injected = [&one](std::optional<Object> runtime) {
-    one.runtime_class = std::move(runtime);
+    one.classes.runtime = std::move(runtime);
     const webhook::Injection injection = one.inject();
     EXPECT_EQ(injection.refused, "");
     return patched(one.pod, injection.patch);
