@@ -107,11 +107,15 @@ std::string where_to_annotate(const PlannedPod& planned) {
 Findings no_cache_findings(const CheckFacts& facts, const PodState& seen) {
   if (seen.not_injected.empty())
     return facts.injection ? why_not_injected(*facts.injection) : Findings();
-  const std::string made = made_by_the_files(seen.not_injected, facts.needed, "CachePool ");
   const bool no_pool = seen.not_injected.starts_with("there is no CachePool");
+  const bool no_class = seen.not_injected.find("has no StorageClass") != std::string::npos;
+  std::string made;
+  if (no_pool || no_class)
+    made = made_by_the_files(seen.not_injected, facts.needed,
+                             no_pool ? "CachePool " : "StorageClass ");
   return {{Weight::kProblem, no_pool ? "NoSuchPool" : "LeftAlone",
            "the injector leaves the pod alone: " + seen.not_injected,
-           no_pool && !made.empty() ? apply_first(made) : ""}};
+           made.empty() ? "" : apply_first(made)}};
 }
 
 // A pod without a request for a cache. The namespace may request one, and an annotation in the

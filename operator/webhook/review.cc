@@ -166,6 +166,10 @@ Classes PodReview::classes_of(const Input& input) const {
   Classes classes;
   if (const std::string name = runtime_class_of(input); !name.empty())
     classes.runtime = known(pools_.runtime_class(name));
+  // A pod waits for ever for a volume of a class that does not exist (F-451).
+  if (const auto& disk = input.pool->spec.disk;
+      disk && disk->volume == api::DiskVolume::kEphemeralClaim)
+    classes.storage = known(pools_.storage_class(disk->storage_class));
   return classes;
 }
 

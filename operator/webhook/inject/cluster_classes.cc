@@ -1,9 +1,53 @@
 #include "operator/webhook/inject/cluster_classes.h"
 
+#include <algorithm>
+
 namespace larder::webhook {
 namespace {
 
 using api::Object;
+
+// Whether a node with these labels may have a volume of the class. A node has one of the topologies
+// in full.
+bool fits_a_topology(const Object& storage_class, const Object& labels) {
+  const Object& topologies = api::child(storage_class, "allowedTopologies");
+  if (!topologies.is_array() || topologies.empty()) return true;
+  const auto fits = [&labels](const Object& expression) {
+    const Object& wanted = api::child(labels, api::text_at(expression, "key"));
+    const Object& values = api::child(expression, "values");
+    return wanted.is_null() || !values.is_array() ||
+           std::ranges::find(values, wanted) != values.end();
+  };
+  return std::ranges::any_of(topologies, [&fits](const Object& topology) {
+    const Object& expressions = api::child(topology, "matchLabelExpressions");
+    return !expressions.is_array() || std::ranges::all_of(expressions, fits);
+  });
+}
+
+std::string without_class(const api::DiskSpec& disk, const std::string& pool) {
+  if (disk.storage_class.empty())
+    return "CachePool " + pool +
+           " names no StorageClass, and the cluster has no default one; name " +
+           "a class in disk.storageClassName";
+  return "the cluster has no StorageClass \"" + disk.storage_class +
+         "\", which disk.storageClassName of CachePool " + pool +
+         " names; create the class, or name another";
+}
+
+// Further rules of the pod about nodes are left to the scheduler.
+std::string without_volume(const Object& storage_class, const Input& input) {
+  const std::string name = "StorageClass " + api::name_of(storage_class);
+  if (!api::text_at(input.pod, "spec.nodeName").empty() &&
+      api::text_at(storage_class, "volumeBindingMode") == "WaitForFirstConsumer")
+    return name + " waits for the scheduler (WaitForFirstConsumer), and a pod with spec.nodeName " +
+           "passes the scheduler by; use nodeSelector";
+  if (!fits_a_topology(storage_class, api::at(input.pod, "spec.nodeSelector")))
+    return "no entry in allowedTopologies of " + name +
+           " fits the pod's nodeSelector; name another class in disk.storageClassName of "
+           "CachePool " +
+           input.pool->name;
+  return "";
+}
 
 }  // namespace
 
@@ -24,13 +68,38 @@ std::string refused_runtime_class(const Object& pod, const Input& input) {
   return "";
 }
 
+std::string refused_storage_class(const Input& input) {
+  const std::optional<api::DiskSpec>& disk = input.pool->spec.disk;
+  if (!disk || disk->volume != api::DiskVolume::kEphemeralClaim || !input.classes.storage)
+    return "";
+  const std::string why = input.classes.storage->is_null()
+                              ? without_class(*disk, input.pool->name)
+                              : without_volume(*input.classes.storage, input);
+  return why.empty() ? "" : "the pod would wait for ever for the volume of its disk: " + why;
+}
+
+// The older annotation counts in the API server, too.
+bool is_default_class(const Object& storage_class) {
+  return api::annotation(storage_class, "storageclass.kubernetes.io/is-default-class") == "true" ||
+         api::annotation(storage_class, "storageclass.beta.kubernetes.io/is-default-class") ==
+             "true";
+}
+
 // The API server runs its own plug-ins again behind a webhook that changed the pod. A pod whose
 // class comes from its template has the overhead before the webhook.
-Object with_overhead(Object pod, const Classes& classes) {
-  const bool has_class = !api::text_at(pod, "spec.runtimeClassName").empty();
-  if (!has_class || !classes.runtime || !api::at(pod, "spec.overhead").empty()) return pod;
-  const Object& fixed = api::at(*classes.runtime, "overhead.podFixed");
-  if (fixed.is_object()) pod["spec"]["overhead"] = fixed;
+Object filled_in(Object pod, const Classes& classes) {
+  Object& spec = pod["spec"];
+  const bool has_class = !api::text_at(spec, "runtimeClassName").empty();
+  if (has_class && classes.runtime && api::at(spec, "overhead").empty())
+    if (const Object& fixed = api::at(*classes.runtime, "overhead.podFixed"); fixed.is_object())
+      spec["overhead"] = fixed;
+  if (!classes.storage || !is_default_class(*classes.storage)) return pod;
+  if (!spec.contains("volumes") || !spec["volumes"].is_array()) return pod;
+  for (Object& volume : spec["volumes"])
+    if (api::at(volume, "ephemeral.volumeClaimTemplate.spec").is_object())
+      if (Object& claim = volume["ephemeral"]["volumeClaimTemplate"]["spec"];
+          api::child(claim, "storageClassName").is_null())
+        claim["storageClassName"] = api::name_of(*classes.storage);
   return pod;
 }
 

@@ -1,5 +1,5 @@
-// RuntimeClass and StorageClass of an injected pod: whether the cluster accepts the pod with them,
-// and the fields of a pod that follow from them.
+// RuntimeClass and StorageClass of a pod with a cache: whether the cluster runs the pod with these
+// classes, and the fields that follow from the classes.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -10,11 +10,19 @@
 
 namespace larder::webhook {
 
-// Why the API server would refuse the pod with the pool's RuntimeClass, by the rules of its
-// admission plug-in RuntimeClass; "": the pod may have the class. REQUIRES: the pod has no class.
+// Why the API server would refuse the pod with the pool's RuntimeClass; "": the pod may have the
+// class. The rules are those of the admission plug-in RuntimeClass. REQUIRES: the pod has no class.
 std::string refused_runtime_class(const api::Object& pod, const Input& input);
 
-// The pod with the overhead of its RuntimeClass, which the API server fills in after the webhook.
-api::Object with_overhead(api::Object pod, const Classes& classes);
+// Why the pod would wait for ever for the volume of the pool's disk, with the remedy; "": a volume
+// may come.
+std::string refused_storage_class(const Input& input);
+
+// Whether claims without a class get this StorageClass. Of several such classes the newest counts.
+bool is_default_class(const api::Object& storage_class);
+
+// The pod as quotas count it. The API server fills in the overhead of the pod's RuntimeClass and
+// the default StorageClass of ephemeral claims after the webhook.
+api::Object filled_in(api::Object pod, const Classes& classes);
 
 }  // namespace larder::webhook

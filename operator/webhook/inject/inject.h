@@ -26,7 +26,7 @@ inline constexpr std::array<std::pair<Refusal, const char*>, 7> kRefusals{{
     {Refusal::kNoPool, "no_pool"},         // the pool does not exist
     {Refusal::kPod, "pod"},                // names, ports, resources of the pod, or Windows
     {Refusal::kEngine, "engine"},          // no engine found, or an engine that cannot be connected
-    {Refusal::kNamespace, "namespace"},    // limits, Pod Security or user ids of the namespace
+    {Refusal::kNamespace, "namespace"},    // limits, Pod Security, user ids, StorageClass
     {Refusal::kUnreadable, "unreadable"},  // the pool is unreadable
     {Refusal::kDefect, "defect"},          // a bug in the injector
 }};
@@ -63,6 +63,7 @@ struct Injection {
 // unknown, or without effect.
 struct Classes {
   std::optional<api::Object> runtime;  // the pod's own RuntimeClass, or else the pool's
+  std::optional<api::Object> storage;  // the StorageClass of the pool's disk, or the default one
 };
 
 struct Input {

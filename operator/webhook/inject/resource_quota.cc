@@ -149,8 +149,8 @@ void fit_quotas(Object& container, const Object& pod, const Surroundings& surrou
 
 std::string refused_by_quota(const Input& input, const Object& after) {
   if (input.surroundings.quotas.empty()) return "";
-  const Object without = with_overhead(input.pod, input.classes),
-               with = with_overhead(after, input.classes);
+  const Object without = filled_in(input.pod, input.classes),
+               with = filled_in(after, input.classes);
   for (const Surroundings::Kept& quota : input.surroundings.quotas)
     if (std::string why = refused(*quota, without, with); !why.empty()) return why;
   return "";

@@ -41,11 +41,15 @@ class PoolInRealNamespaces final : public PoolLookup {
         cached_(*namespaces_, *namespaces_, *connection.client,
                 {namespaces_.get(), limit_ranges_.get(), quotas_.get()}) {}
 
-  // The pool "class-NAME" has the RuntimeClass NAME.
+  // The pool "class-NAME" has the RuntimeClass NAME, and "claim-NAME" a disk of the StorageClass
+  // NAME; "claim-" has a disk of the default class.
   Result<api::CachePool> pool(const std::string& ns, const std::string& name) override {
     Object spec = {{"memory", {{"size", "4Gi"}}}};
     if (name.starts_with("class-"))
       spec.update({{"transfer", "sidecar"}, {"runtimeClassName", name.substr(6)}});
+    if (name.starts_with("claim-"))
+      spec["disk"] = {
+          {"size", "10Gi"}, {"volume", "ephemeral"}, {"storageClassName", name.substr(6)}};
     return api::parse_pool(
         {{"metadata",
           {{"name", name}, {"namespace", ns}, {"uid", "6f1c8e6e-0000-4000-8000-000000000001"}}},
@@ -53,6 +57,9 @@ class PoolInRealNamespaces final : public PoolLookup {
   }
   Result<Object> runtime_class(const std::string& name) override {
     return cached_.runtime_class(name);
+  }
+  Result<Object> storage_class(const std::string& name) override {
+    return cached_.storage_class(name);
   }
   Result<api::CacheBackend> backend(const std::string&, const std::string&) override {
     return Status(Code::kNotFound, "none");
@@ -183,6 +190,7 @@ class NamespaceTest : public KubeTest {
   }
 
   static int teams_;
+  int pods_ = 0;
   std::string ns_;
   std::unique_ptr<PoolInRealNamespaces> pools_;
   std::unique_ptr<PodReview> review_;
@@ -313,6 +321,35 @@ TEST_F(NamespaceTest, OverheadOfRuntimeClassCountsInQuotaAlone) {
   const std::string made = create(room);
   EXPECT_THAT(made, HasSubstr("larder.dev/injected"));
   EXPECT_THAT(made, HasSubstr("\"overhead\":{\"memory\":\"2Gi\"}"));
+}
+
+// The server takes a claim of an absent class, and its pod waits for ever.
+// covers F-451
+TEST_F(NamespaceTest, PodOfPoolWithAbsentStorageClassIsLeftAlone) {
+  const auto made_with = [this](const std::string& pool) {
+    Object claims = pod("pod-" + std::to_string(++pods_));
+    claims["metadata"]["annotations"]["larder.dev/pool"] = pool;
+    return create(claims);
+  };
+  Object fast = {{"apiVersion", "storage.k8s.io/v1"},
+                 {"kind", "StorageClass"},
+                 {"metadata", {{"name", "fast"}}},
+                 {"provisioner", "csi.example"}};
+  const auto put_class = [&] {
+    const Result<Object> put = connection_->client->apply(k8s::resources::kStorageClasses, fast);
+    ASSERT_TRUE(put.ok()) << put.status().to_string();
+  };
+  put_class();
+  EXPECT_THAT(made_with("claim-fast"), HasSubstr("larder.dev/injected"));
+  EXPECT_THAT(made_with("claim-slow"), HasSubstr("the cluster has no StorageClass \\\"slow\\\""));
+  EXPECT_THAT(made_with("claim-"), HasSubstr("the cluster has no default one"));
+  fast["metadata"]["annotations"] = {{"storageclass.kubernetes.io/is-default-class", "true"}};
+  put_class();
+  EXPECT_THAT(made_with("claim-"), HasSubstr("larder.dev/injected"));
+  quota("{fast.storageclass.storage.k8s.io/requests.storage: 5Gi}",
+        "{fast.storageclass.storage.k8s.io/requests.storage: 0}");
+  EXPECT_THAT(made_with("claim-"), HasSubstr("has 5Gi of fast.storageclass.storage.k8s.io"));
+  EXPECT_TRUE(connection_->client->remove(k8s::resources::kStorageClasses, "", "fast").ok());
 }
 
 // The label of a namespace counts as its pods' annotation; pods without vLLM are unchanged.

@@ -168,6 +168,12 @@ TEST(CheckFindings, MissingObjectsOfTheFilesAreToBeAppliedFirst) {
   EXPECT_EQ(check_pod(facts).findings[0].remedy, "");
   facts.needed = {"Namespace models", "CachePool chat"};
   EXPECT_THAT(check_pod(facts).findings[0].remedy, HasSubstr("the files create CachePool chat"));
+  pod["metadata"]["annotations"]["larder.dev/not-injected"] =
+      R"(the cluster has no StorageClass "nvme", which CachePool chat names)";
+  facts = facts_of(taken(pod));
+  EXPECT_EQ(reason_of(check_pod(facts)), "LeftAlone");
+  facts.needed = {"CachePool chat", "StorageClass nvme"};
+  EXPECT_THAT(check_pod(facts).findings[0].remedy, HasSubstr("the files create StorageClass nvme"));
 }
 
 TEST(CheckFindings, PodNotInjectedIsAProblem) {

@@ -39,7 +39,11 @@ class FakePools final : public PoolLookup {
     classes.push_back(name);
     return found_class;
   }
-  std::vector<std::string> maps, classes;  // asked for
+  Result<api::Object> storage_class(const std::string& name) override {
+    storage_classes.push_back(name);
+    return found_class;
+  }
+  std::vector<std::string> maps, classes, storage_classes;  // asked for
   Result<api::Object> found_class = Status(Code::kNotFound, "none");
   Surroundings around;
   bool decided = false;
@@ -165,6 +169,28 @@ TEST_F(ReviewTest, InjectorReceivesThePodsOwnRuntimeClassWhereAQuotaCounts) {
   pod["spec"]["overhead"] = {{"memory", "1Gi"}};
   respond(review_of(pod));
   EXPECT_THAT(pools_.classes, SizeIs(1)) << "the pod has what the class would add";
+}
+
+// covers F-451
+TEST_F(ReviewTest, InjectorReceivesTheStorageClassOfTheDisk) {
+  std::optional<api::Object> seen;
+  looked_ = [&seen](const Input& input) { seen = input.classes.storage; };
+  api::PoolSpec& spec = pools_.pools.at("chat")->spec;
+  spec.disk.emplace();
+  respond(review_of(annotated_pod()));
+  EXPECT_THAT(pools_.storage_classes, IsEmpty()) << "the disk is an emptyDir";
+  spec.disk->volume = api::DiskVolume::kEphemeralClaim;
+  respond(review_of(annotated_pod()));
+  ASSERT_TRUE(seen);
+  EXPECT_TRUE(seen->is_null()) << "no default class";
+  spec.disk->storage_class = "nvme";
+  pools_.found_class = api::Object{{"provisioner", "x"}};
+  respond(review_of(annotated_pod()));
+  EXPECT_EQ(*seen, *pools_.found_class);
+  pools_.found_class = Status(Code::kPermissionDenied, "an older role");
+  respond(review_of(annotated_pod()));
+  EXPECT_FALSE(seen) << "unknown";
+  EXPECT_THAT(pools_.storage_classes, ElementsAre("", "nvme", "nvme"));
 }
 
 TEST_F(ReviewTest, EmptyPatchIsOmitted) {

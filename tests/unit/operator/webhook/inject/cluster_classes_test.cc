@@ -1,8 +1,9 @@
-// RuntimeClass of the cluster, as the injector gets it from the webhook.
+// RuntimeClass and StorageClass of the cluster, as the injector gets them from the webhook.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/operator/api/yaml_object.h"
+#include "tests/unit/operator/webhook/inject/disks.h"
 #include "tests/unit/operator/webhook/inject/injection_case.h"
 
 namespace larder::test {
@@ -69,14 +70,95 @@ TEST(ClusterClasses, OverheadDoesNotCountInLimitRanges) {
   EXPECT_EQ(one.inject().refused, "");
 }
 
-TEST(ClusterClasses, OddClassesThrowNothing) {
+InjectionCase with_claim(const std::string& storage_class) {
   InjectionCase one = engine();
+  one.pool->spec.disk = disk_of(10, api::DiskVolume::kEphemeralClaim, storage_class);
+  return one;
+}
+
+// covers F-451
+TEST(ClusterClasses, AbsentStorageClassLeavesThePodAlone) {
+  const std::string waits = "the pod would wait for ever for the volume of its disk: ";
+  InjectionCase named = with_claim("nvme"), by_default = with_claim("");
+  EXPECT_EQ(named.inject().refused, "") << "unknown";
+  for (InjectionCase* one : {&named, &by_default}) one->classes.storage = Object();
+  EXPECT_EQ(named.inject().refused,
+            waits +
+                "the cluster has no StorageClass \"nvme\", which disk.storageClassName of "
+                "CachePool llama names; create the class, or name another");
+  EXPECT_EQ(named.inject().patch.size(), 1U) << "a sentence only";
+  EXPECT_EQ(named.inject().kind, webhook::Refusal::kNamespace);
+  EXPECT_EQ(by_default.inject().refused,
+            waits +
+                "CachePool llama names no StorageClass, and the cluster has no default one; "
+                "name a class in disk.storageClassName");
+  named.pool->spec.disk->volume = api::DiskVolume::kEmptyDir;
+  EXPECT_EQ(named.inject().refused, "");
+  by_default.pool->spec.disk.reset();
+  EXPECT_EQ(by_default.inject().refused, "");
+}
+
+// covers F-451
+TEST(ClusterClasses, StorageClassThatWaitsForTheSchedulerNeedsTheScheduler) {
+  InjectionCase one = with_claim("nvme");
+  one.classes.storage =
+      object("{metadata: {name: nvme}, provisioner: x, volumeBindingMode: WaitForFirstConsumer}");
+  EXPECT_EQ(one.inject().refused, "");
+  one.pod["spec"]["nodeName"] = "node-1";
+  EXPECT_THAT(one.inject().refused, HasSubstr("StorageClass nvme waits for the scheduler"));
+  (*one.classes.storage)["volumeBindingMode"] = "Immediate";
+  EXPECT_EQ(one.inject().refused, "");
+}
+
+// covers F-451
+TEST(ClusterClasses, TopologiesOfTheStorageClassAndTheNodeSelectorAgree) {
+  InjectionCase one = with_claim("nvme");
+  one.classes.storage = object(
+      "{metadata: {name: nvme}, allowedTopologies: [{matchLabelExpressions: [{key: zone, values: "
+      "[a, b]}]}, {matchLabelExpressions: [{key: zone, values: [c]}, {key: rack, values: "
+      "[r1]}]}]}");
+  const auto refused = [&one](const char* selector) {
+    one.pod["spec"]["nodeSelector"] = object(selector);
+    return one.inject().refused;
+  };
+  EXPECT_EQ(refused("{}"), "");
+  EXPECT_EQ(refused("{gpu: h100}"), "");
+  EXPECT_EQ(refused("{zone: b}"), "");
+  EXPECT_EQ(refused("{zone: c}"), "") << "of rack r1, perhaps";
+  EXPECT_THAT(refused("{zone: d}"),
+              HasSubstr("no entry in allowedTopologies of StorageClass nvme"));
+  EXPECT_THAT(refused("{zone: c, rack: r2}"), HasSubstr("fits the pod's nodeSelector"));
+}
+
+// covers F-451
+TEST(ClusterClasses, ClaimWithoutAClassCountsInTheQuotaOfTheDefaultClass) {
+  InjectionCase one = with_claim("");
+  one.surroundings.quotas.push_back(std::make_shared<const Object>(
+      object("{metadata: {name: share}, status: {hard: "
+             "{fast.storageclass.storage.k8s.io/requests.storage: "
+             "5Gi}, used: {fast.storageclass.storage.k8s.io/requests.storage: 0}}}")));
+  EXPECT_EQ(one.inject().refused, "") << "unknown";
+  one.classes.storage = object("{metadata: {name: fast}}");
+  EXPECT_EQ(one.inject().refused, "") << "the default class no more";
+  for (const char* domain : {"storageclass", "storageclass.beta"}) {
+    (*one.classes.storage)["metadata"]["annotations"] = {
+        {std::string(domain) + ".kubernetes.io/is-default-class", "true"}};
+    EXPECT_THAT(one.inject().refused, HasSubstr("ResourceQuota share has 5Gi of fast")) << domain;
+  }
+}
+
+TEST(ClusterClasses, OddClassesThrowNothing) {
+  InjectionCase one = with_claim("nvme");
   one.pool->spec.transfer = api::Transfer::kSidecar;
   one.pool->spec.runtime_class = "kata";
   quota(one, "{requests.memory: 70Gi}");
   for (const char* text : {"7", "[]", "{overhead: 7}", "{overhead: {podFixed: [1]}}",
-                           "{overhead: {podFixed: {memory: {}}}}", "{scheduling: 7}"}) {
-    one.classes.runtime = object(text);
+                           "{overhead: {podFixed: {memory: {}}}}", "{scheduling: 7}",
+                           "{metadata: 7}", "{allowedTopologies: 7}", "{allowedTopologies: [7]}",
+                           "{allowedTopologies: [{matchLabelExpressions: [7]}]}",
+                           "{metadata: {annotations: {storageclass.kubernetes.io/is-default-class: "
+                           "'true'}}}"}) {
+    one.classes.runtime = one.classes.storage = object(text);
     EXPECT_EQ(one.inject().refused, "") << text;
   }
 }

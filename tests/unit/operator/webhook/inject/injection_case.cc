@@ -34,6 +34,8 @@ void take(const Object& document, InjectionCase& one) {
     one.surroundings.quotas.push_back(std::make_shared<const Object>(document));
   } else if (kind == "RuntimeClass") {
     one.classes.runtime = document;
+  } else if (kind == "StorageClass") {
+    one.classes.storage = document;
   } else if (kind == "ConfigMap") {
     one.config_maps[api::name_of(document)] = document;
   } else if (kind == "Defaults") {

@@ -1,6 +1,7 @@
 // One injection in a test's form: a YAML text of a Pod, and beside it the unusual objects: a
 // CachePool, a CacheBackend, a Namespace (whose label sets Pod Security), LimitRanges,
-// ResourceQuotas, a RuntimeClass, ConfigMaps that the operator can read, `kind: Defaults`.
+// ResourceQuotas, a RuntimeClass, a StorageClass, ConfigMaps that the operator can read,
+// `kind: Defaults`.
 #pragma once
 
 #include <map>
