@@ -24,7 +24,7 @@ struct Refuser {
   std::string_view pod_remedy =
       "correct the pod: the API server refuses the pod without Larder, too";
 };
-constexpr std::array<Refuser, 14> kRefusers{{
+constexpr std::array<Refuser, 16> kRefusers{{
     {"exceeded quota", "Quota",
      "raise the quota for the additions of Larder, or ask for less: memory.size and resources of "
      "the CachePool"},
@@ -55,6 +55,14 @@ constexpr std::array<Refuser, 14> kRefusers{{
     {"runtimeClass.scheduling", "RuntimeClassConflict",
      "name another class in spec.runtimeClassName of the CachePool",
      "write the node selector of the RuntimeClass into the pod template, or name another class"},
+    // A service account with the annotation kubernetes.io/enforce-mountable-secrets.
+    {"does not reference that imagePullSecret", "PullSecret",
+     "list the Secret in imagePullSecrets of the service account"},
+    // PodTolerationRestriction: a RuntimeClass brings tolerations.
+    {"tolerations (possibly merged with namespace default tolerations)", "Tolerations",
+     "allow the tolerations of the pool's RuntimeClass in the namespace's annotation "
+     "scheduler.alpha.kubernetes.io/tolerationsWhitelist, or name another class in "
+     "spec.runtimeClassName"},
     {"is invalid", "InvalidPod", ""},
 }};
 

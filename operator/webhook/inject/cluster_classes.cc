@@ -7,20 +7,48 @@ namespace {
 
 using api::Object;
 
-// Whether a node with these labels may have a volume of the class. A node has one of the topologies
-// in full.
-bool fits_a_topology(const Object& storage_class, const Object& labels) {
+bool has(const Object& list, const Object& value) {
+  return list.is_array() && std::ranges::find(list, value) != list.end();
+}
+
+// Whether a rule of a node affinity allows a node with one of these values of the label.
+bool allows(const Object& rule, const std::string& key, const Object& values) {
+  if (api::text_at(rule, "key") != key) return true;
+  const std::string how = api::text_at(rule, "operator");
+  const Object& listed = api::child(rule, "values");
+  const auto is_listed = [&listed](const Object& value) { return has(listed, value); };
+  if (how == "In") return std::ranges::any_of(values, is_listed);
+  if (how == "NotIn") return !std::ranges::all_of(values, is_listed);
+  return how != "DoesNotExist";
+}
+
+// Whether the pod may run on a node with one of these values of the label.
+bool may_run_with(const Object& pod, const std::string& key, const Object& values) {
+  const Object& own = api::child(api::at(pod, "spec.nodeSelector"), key);
+  if (!own.is_null() && !has(values, own)) return false;
+  const Object& required =
+      api::at(pod, "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution");
+  const Object& terms = api::child(required, "nodeSelectorTerms");
+  if (!terms.is_array() || terms.empty()) return true;
+  return std::ranges::any_of(terms, [&](const Object& term) {
+    const Object& rules = api::child(term, "matchExpressions");
+    return !rules.is_array() || std::ranges::all_of(rules, [&](const Object& rule) {
+      return allows(rule, key, values);
+    });
+  });
+}
+
+// A node has one of the topologies in full.
+bool fits_a_topology(const Object& pod, const Object& storage_class) {
   const Object& topologies = api::child(storage_class, "allowedTopologies");
   if (!topologies.is_array() || topologies.empty()) return true;
-  const auto fits = [&labels](const Object& expression) {
-    const Object& wanted = api::child(labels, api::text_at(expression, "key"));
-    const Object& values = api::child(expression, "values");
-    return wanted.is_null() || !values.is_array() ||
-           std::ranges::find(values, wanted) != values.end();
+  const auto fits = [&pod](const Object& label) {
+    const Object& values = api::child(label, "values");
+    return !values.is_array() || may_run_with(pod, api::text_at(label, "key"), values);
   };
   return std::ranges::any_of(topologies, [&fits](const Object& topology) {
-    const Object& expressions = api::child(topology, "matchLabelExpressions");
-    return !expressions.is_array() || std::ranges::all_of(expressions, fits);
+    const Object& labels = api::child(topology, "matchLabelExpressions");
+    return !labels.is_array() || std::ranges::all_of(labels, fits);
   });
 }
 
@@ -34,18 +62,16 @@ std::string without_class(const api::DiskSpec& disk, const std::string& pool) {
          " names; create the class, or name another";
 }
 
-// Further rules of the pod about nodes are left to the scheduler.
 std::string without_volume(const Object& storage_class, const Input& input) {
   const std::string name = "StorageClass " + api::name_of(storage_class);
   if (!api::text_at(input.pod, "spec.nodeName").empty() &&
       api::text_at(storage_class, "volumeBindingMode") == "WaitForFirstConsumer")
     return name + " waits for the scheduler (WaitForFirstConsumer), and a pod with spec.nodeName " +
            "passes the scheduler by; use nodeSelector";
-  if (!fits_a_topology(storage_class, api::at(input.pod, "spec.nodeSelector")))
+  if (!fits_a_topology(input.pod, storage_class))
     return "no entry in allowedTopologies of " + name +
-           " fits the pod's nodeSelector; name another class in disk.storageClassName of "
-           "CachePool " +
-           input.pool->name;
+           " fits the nodeSelector and affinity of the pod; name another class in " +
+           "disk.storageClassName of CachePool " + input.pool->name;
   return "";
 }
 
@@ -59,12 +85,10 @@ std::string refused_runtime_class(const Object& pod, const Input& input) {
            ", which spec.runtimeClassName of the pool names. Create the class, or name another";
   const Object& wanted = api::at(*input.classes.runtime, "scheduling.nodeSelector");
   if (!wanted.is_object()) return "";
-  for (const auto& [key, value] : wanted.items()) {
-    const Object& own = api::child(api::at(pod, "spec.nodeSelector"), key);
-    if (!own.is_null() && own != value)
-      return "the pod's nodeSelector has another " + key + " than RuntimeClass " + name +
+  for (const auto& [key, value] : wanted.items())
+    if (!may_run_with(pod, key, Object::array({value})))
+      return "the pod's nodeSelector or affinity excludes " + key + " of RuntimeClass " + name +
              ". Write the same in both, or name another class in spec.runtimeClassName";
-  }
   return "";
 }
 

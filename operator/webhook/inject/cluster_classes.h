@@ -10,8 +10,8 @@
 
 namespace larder::webhook {
 
-// Why the API server would refuse the pod with the pool's RuntimeClass; "": the pod may have the
-// class. The rules are those of the admission plug-in RuntimeClass. REQUIRES: the pod has no class.
+// Why the pod would not run with the pool's RuntimeClass; "": the pod may have the class. The API
+// server refuses an absent class and another node selector. REQUIRES: the pod has no class.
 std::string refused_runtime_class(const api::Object& pod, const Input& input);
 
 // Why the pod would wait for ever for the volume of the pool's disk, with the remedy; "": a volume

@@ -299,7 +299,8 @@ TEST_F(NamespaceTest, PodOfPoolWithAbsentRuntimeClassIsCreated) {
   EXPECT_THAT(made, HasSubstr("larder.dev/injected"));
   EXPECT_THAT(made, HasSubstr("the cluster has no RuntimeClass absent"));
   EXPECT_THAT(create(there), HasSubstr("\"runtimeClassName\":\"gpus\""));
-  EXPECT_THAT(create(elsewhere), HasSubstr("nodeSelector has another kind than RuntimeClass gpus"));
+  EXPECT_THAT(create(elsewhere),
+              HasSubstr("nodeSelector or affinity excludes kind of RuntimeClass gpus"));
 }
 
 // The server adds the overhead of the pool's class behind the webhook, and its ResourceQuota counts

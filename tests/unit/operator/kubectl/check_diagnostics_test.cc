@@ -119,6 +119,12 @@ TEST(CheckFindings, RefusingComponentIsReportedWithItsMessage) {
        "SecurityContextConstraint"},
       {R"(admission webhook "policy.example.com" denied the request: no images from there)",
        "Policy"},
+      {R"(pods "llm-x" is forbidden: imagePullSecrets[0].name="larder" is not allowed because )"
+       R"(service account runner does not reference that imagePullSecret)",
+       "PullSecret"},
+      {R"(pods "llm-x" is forbidden: pod tolerations (possibly merged with namespace default )"
+       R"(tolerations) conflict with its namespace whitelist)",
+       "Tolerations"},
       {R"(Pod "llm-x" is invalid: spec.containers[0].image: Required value)", "InvalidPod"},
       {R"(something new)", "Refused"}};
   for (const auto& [words, reason] : cases) {

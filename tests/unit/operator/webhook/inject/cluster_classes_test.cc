@@ -127,7 +127,42 @@ TEST(ClusterClasses, TopologiesOfTheStorageClassAndTheNodeSelectorAgree) {
   EXPECT_EQ(refused("{zone: c}"), "") << "of rack r1, perhaps";
   EXPECT_THAT(refused("{zone: d}"),
               HasSubstr("no entry in allowedTopologies of StorageClass nvme"));
-  EXPECT_THAT(refused("{zone: c, rack: r2}"), HasSubstr("fits the pod's nodeSelector"));
+  EXPECT_THAT(refused("{zone: c, rack: r2}"),
+              HasSubstr("fits the nodeSelector and affinity of the pod"));
+}
+
+// One term of the pod's node affinity is enough.
+// covers F-430, F-451
+TEST(ClusterClasses, NodeAffinityExcludesNodesOfAClass) {
+  InjectionCase one = with_claim("nvme");
+  one.pool->spec.transfer = api::Transfer::kSidecar;
+  one.pool->spec.runtime_class = "nvidia";
+  one.classes.storage = object(
+      "{metadata: {name: nvme}, allowedTopologies: [{matchLabelExpressions: [{key: zone, values: "
+      "[a, b]}]}]}");
+  one.classes.runtime = object("{scheduling: {nodeSelector: {zone: a}}}");
+  const auto injected = [&one](const std::string& terms) {
+    one.pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+        object("{nodeSelectorTerms: [" + terms + "]}");
+    const webhook::Injection injection = one.inject();
+    if (!injection.refused.empty()) return std::string("no volume");
+    return api::text_at(patched(one.pod, injection.patch), "spec.runtimeClassName");
+  };
+  const std::string gpus = "{matchExpressions: [{key: gpu, operator: Exists}]}";
+  for (const std::string& both :
+       {std::string(), gpus,
+        gpus + ", {matchExpressions: [{key: zone, operator: In, values: [d]}]}",
+        std::string("{matchExpressions: [{key: zone, operator: In, values: [a, d]}]}"),
+        std::string("{matchExpressions: [{key: zone, operator: Exists}]}"),
+        std::string("{matchExpressions: [{key: zone, operator: NotIn, values: [b]}]}")})
+    EXPECT_EQ(injected(both), "nvidia") << both;
+  EXPECT_EQ(injected("{matchExpressions: [{key: zone, operator: NotIn, values: [a]}]}"), "");
+  EXPECT_EQ(injected("{matchExpressions: [{key: zone, operator: In, values: [b, d]}]}"), "");
+  for (const char* neither :
+       {"{key: zone, operator: In, values: [d]}", "{key: zone, operator: NotIn, values: [a, b]}",
+        "{key: zone, operator: DoesNotExist}"})
+    EXPECT_EQ(injected(std::string("{matchExpressions: [") + neither + "]}"), "no volume")
+        << neither;
 }
 
 // covers F-451

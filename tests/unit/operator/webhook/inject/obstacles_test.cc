@@ -97,7 +97,7 @@ TEST(Injection, LeavesOutARuntimeClassThatTheApiServerRefuses) {
   one.pod["spec"]["nodeSelector"]["node.example/kind"] = "cpu";
   EXPECT_EQ(taken(gpus), "");
   EXPECT_NE(api::annotation(injected(gpus), api::kNoticeAnnotation)
-                ->find("another node.example/kind than RuntimeClass nvidia"),
+                ->find("excludes node.example/kind of RuntimeClass nvidia"),
             std::string::npos);
 }
 
