@@ -42,6 +42,8 @@ inline const Resource kBudgets{"policy", "v1", "poddisruptionbudgets", "PodDisru
 inline const Resource kNetworkPolicies{"networking.k8s.io", "v1", "networkpolicies",
                                        "NetworkPolicy"};
 inline const Resource kRuntimeClasses{"node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false};
+inline const Resource kStorageClasses{"storage.k8s.io", "v1", "storageclasses", "StorageClass",
+                                      false};
 inline const Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease"};
 inline const Resource kWebhooks{"admissionregistration.k8s.io", "v1",
                                 "mutatingwebhookconfigurations", "MutatingWebhookConfiguration",

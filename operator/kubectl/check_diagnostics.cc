@@ -24,7 +24,7 @@ struct Refuser {
   std::string_view pod_remedy =
       "correct the pod: the API server refuses the pod without Larder, too";
 };
-constexpr std::array<Refuser, 14> kRefusers{{
+constexpr std::array<Refuser, 16> kRefusers{{
     {"exceeded quota", "Quota",
      "raise the quota for the additions of Larder, or ask for less: memory.size and resources of "
      "the CachePool"},
@@ -55,6 +55,14 @@ constexpr std::array<Refuser, 14> kRefusers{{
     {"runtimeClass.scheduling", "RuntimeClassConflict",
      "name another class in spec.runtimeClassName of the CachePool",
      "write the node selector of the RuntimeClass into the pod template, or name another class"},
+    // A service account with the annotation kubernetes.io/enforce-mountable-secrets.
+    {"does not reference that imagePullSecret", "PullSecret",
+     "list the Secret in imagePullSecrets of the service account"},
+    // PodTolerationRestriction: a RuntimeClass brings tolerations.
+    {"tolerations (possibly merged with namespace default tolerations)", "Tolerations",
+     "allow the tolerations of the pool's RuntimeClass in the namespace's annotation "
+     "scheduler.alpha.kubernetes.io/tolerationsWhitelist, or name another class in "
+     "spec.runtimeClassName"},
     {"is invalid", "InvalidPod", ""},
 }};
 
@@ -107,11 +115,15 @@ std::string where_to_annotate(const PlannedPod& planned) {
 Findings no_cache_findings(const CheckFacts& facts, const PodState& seen) {
   if (seen.not_injected.empty())
     return facts.injection ? why_not_injected(*facts.injection) : Findings();
-  const std::string made = made_by_the_files(seen.not_injected, facts.needed, "CachePool ");
   const bool no_pool = seen.not_injected.starts_with("there is no CachePool");
+  const bool no_class = seen.not_injected.find("has no StorageClass") != std::string::npos;
+  std::string made;
+  if (no_pool || no_class)
+    made = made_by_the_files(seen.not_injected, facts.needed,
+                             no_pool ? "CachePool " : "StorageClass ");
   return {{Weight::kProblem, no_pool ? "NoSuchPool" : "LeftAlone",
            "the injector leaves the pod alone: " + seen.not_injected,
-           no_pool && !made.empty() ? apply_first(made) : ""}};
+           made.empty() ? "" : apply_first(made)}};
 }
 
 // A pod without a request for a cache. The namespace may request one, and an annotation in the

@@ -14,8 +14,9 @@ using api::Object;
 // The API server adds five random letters to generateName.
 constexpr std::size_t kMostNameBytes = 50;  // of the prefix of a generated name
 // Objects that a pod refers to by name, and that the same files may create.
-constexpr std::array<std::string_view, 6> kNeeded{
-    "Namespace", "ServiceAccount", "CachePool", "PriorityClass", "RuntimeClass", "CacheBackend"};
+constexpr std::array<std::string_view, 7> kNeeded{"Namespace",     "ServiceAccount", "CachePool",
+                                                  "PriorityClass", "RuntimeClass",   "StorageClass",
+                                                  "CacheBackend"};
 
 std::string text(const Object& object, std::string_view path) {
   return base::printable(api::text_at(object, path));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operator/api/names.h"
+#include "operator/webhook/inject/cluster_classes.h"
 #include "operator/webhook/inject/pod_security.h"
 
 namespace larder::webhook {
@@ -53,6 +54,22 @@ Result<api::Object> CachedPools::config_map(const std::string& ns, const std::st
 Result<api::Object> CachedPools::runtime_class(const std::string& name) {
   if (!is_object_name(name)) return Status(Code::kNotFound, "no object can have this name");
   return live_.get(k8s::resources::kRuntimeClasses, "", name);
+}
+
+// A cluster has few StorageClasses, so the default one is found in a list of all.
+Result<api::Object> CachedPools::storage_class(const std::string& name) {
+  if (!name.empty() && !is_object_name(name))
+    return Status(Code::kNotFound, "no object can have this name");
+  if (!name.empty()) return live_.get(k8s::resources::kStorageClasses, "", name);
+  Result<k8s::List> all = live_.list(k8s::resources::kStorageClasses, {});
+  if (!all.ok()) return all.status();
+  const auto is_other = [](const api::Object& one) { return !is_default_class(one); };
+  std::erase_if(all->items, is_other);
+  if (all->items.empty()) return Status(Code::kNotFound, "no default StorageClass");
+  const auto time_of = [](const api::Object& one) {
+    return api::text_at(one, "metadata.creationTimestamp");
+  };
+  return *std::ranges::max_element(all->items, {}, time_of);
 }
 
 // Annotations of namespaces may be long (kubectl's last-applied), and a large cluster has thousands

@@ -1,5 +1,5 @@
-// PoolLookup: the pool of a pod, the pool's backend and RuntimeClass, facts of the namespace that
-// affect an injection, and ConfigMaps of the pod. Thread-safe.
+// PoolLookup: the pool of a pod, the pool's backend, RuntimeClass and StorageClass, facts of the
+// namespace that affect an injection, and ConfigMaps of the pod. Thread-safe.
 #pragma once
 
 #include <string>
@@ -26,6 +26,11 @@ class PoolLookup {
   virtual Result<api::Object> runtime_class(const std::string& name) {
     static_cast<void>(name);
     return Status(Code::kUnsupported, "no RuntimeClasses are read");
+  }
+  // An empty name: the default class. Errors as above.
+  virtual Result<api::Object> storage_class(const std::string& name) {
+    static_cast<void>(name);
+    return Status(Code::kUnsupported, "no StorageClasses are read");
   }
   // Unknown facts are absent. `decides`: whether only the namespace's label may request the cache.
   // Ends within about two seconds.
@@ -60,8 +65,9 @@ class CachedPools final : public PoolLookup {
   Result<api::CacheBackend> backend(const std::string& ns, const std::string& name) override;
   // Asks the API server: the operator keeps no cache of ConfigMaps, which may be many and large.
   Result<api::Object> config_map(const std::string& ns, const std::string& name) override;
-  // Asks the API server: few pools name a class.
+  // Both ask the API server: few pods need a class.
   Result<api::Object> runtime_class(const std::string& name) override;
+  Result<api::Object> storage_class(const std::string& name) override;
   // Waits for the first lists (Cache::await_settled). Asks the API server only for a new namespace
   // whose label decides.
   Surroundings surroundings(const std::string& ns, bool decides) override;

@@ -94,6 +94,25 @@ std::string why_no_pod(const api::Object& request) {
   return "";
 }
 
+// Null: no such object. Empty: unknown.
+std::optional<api::Object> known(Result<api::Object> found) {
+  if (found.ok()) return *std::move(found);
+  return found.status().code() == Code::kNotFound ? std::optional(api::Object()) : std::nullopt;
+}
+
+// The RuntimeClass with an effect on the injection; "": none.
+std::string runtime_class_of(const Input& input) {
+  const api::PoolSpec& spec = input.pool->spec;
+  // The pod's own class has only its overhead, which is mostly in the pod already (F-450).
+  if (const std::string own = api::text_at(input.pod, "spec.runtimeClassName"); !own.empty())
+    return !input.surroundings.quotas.empty() && api::at(input.pod, "spec.overhead").empty() ? own
+                                                                                             : "";
+  // The API server refuses a pod with a class that does not exist (F-430).
+  return spec.placement == api::Placement::kSidecar && spec.transfer == api::Transfer::kSidecar
+             ? spec.runtime_class
+             : "";
+}
+
 }  // namespace
 
 // The order is that of cost: size, values, parse, judge.
@@ -143,14 +162,15 @@ api::Object PodReview::with_known_variables(const api::Object& pod, const std::s
   });
 }
 
-// The API server refuses a pod with a class that does not exist (F-430).
-std::optional<api::Object> PodReview::runtime_class_of(const api::CachePool& pool) const {
-  const bool unused =
-      pool.spec.placement == api::Placement::kNode || pool.spec.transfer != api::Transfer::kSidecar;
-  if (pool.spec.runtime_class.empty() || unused) return std::nullopt;
-  Result<api::Object> found = pools_.runtime_class(pool.spec.runtime_class);
-  if (found.ok()) return *std::move(found);
-  return found.status().code() == Code::kNotFound ? std::optional(api::Object()) : std::nullopt;
+Classes PodReview::classes_of(const Input& input) const {
+  Classes classes;
+  if (const std::string name = runtime_class_of(input); !name.empty())
+    classes.runtime = known(pools_.runtime_class(name));
+  // A pod waits for ever for a volume of a class that does not exist (F-451).
+  if (const auto& disk = input.pool->spec.disk;
+      disk && disk->volume == api::DiskVolume::kEphemeralClaim)
+    classes.storage = known(pools_.storage_class(disk->storage_class));
+  return classes;
 }
 
 PodReview::Verdict PodReview::verdict_of(Injection injection, std::string pool_uid) {
@@ -178,7 +198,7 @@ PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::strin
     if (Result<api::CacheBackend> backend = pools_.backend(ns, input.pool->spec.backend);
         backend.ok())
       input.backend = *std::move(backend);
-  if (input.pool) input.runtime_class = runtime_class_of(*input.pool);
+  if (input.pool) input.classes = classes_of(input);
   try {
     return verdict_of(inject_(input), pool_uid);
   } catch (const std::exception& error) {  // inject() does not throw; a pod must start despite bugs

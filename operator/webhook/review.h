@@ -60,8 +60,8 @@ class PodReview {
   Verdict judge_pod(const api::Object& pod, const std::string& ns, PoolRequest request,
                     Surroundings surroundings) const;
   api::Object with_known_variables(const api::Object& pod, const std::string& ns) const;
-  // As Input::runtime_class.
-  std::optional<api::Object> runtime_class_of(const api::CachePool& pool) const;
+  // REQUIRES: the input has a pool.
+  Classes classes_of(const Input& input) const;
 
   PoolLookup& pools_;
   const desired::Defaults defaults_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "operator/webhook/inject/cluster_classes.h"
+
 namespace larder::webhook {
 namespace {
 
@@ -38,25 +40,6 @@ std::string take_out_unknown(const Object& pod, Object& larderd) {
   return unknown;
 }
 
-// Why the API server would refuse the pod with the pool's RuntimeClass, by the rules of its
-// admission plug-in RuntimeClass; "": the pod may have the class.
-std::string refused_class(const Object& pod, const Input& input) {
-  if (!input.runtime_class) return "";
-  const std::string& name = input.pool->spec.runtime_class;
-  if (input.runtime_class->is_null())
-    return "the cluster has no RuntimeClass " + name +
-           ", which spec.runtimeClassName of the pool names. Create the class, or name another";
-  const Object& wanted = api::at(*input.runtime_class, "scheduling.nodeSelector");
-  if (!wanted.is_object()) return "";
-  for (const auto& [key, value] : wanted.items()) {
-    const Object& own = api::child(api::at(pod, "spec.nodeSelector"), key);
-    if (!own.is_null() && own != value)
-      return "the pod's nodeSelector has another " + key + " than RuntimeClass " + name +
-             ". Write the same in both, or name another class in spec.runtimeClassName";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string give_gpu(Object& pod, Object& larderd, const Object& engine, const Input& input) {
@@ -76,7 +59,7 @@ std::string give_gpu(Object& pod, Object& larderd, const Object& engine, const I
   const std::string& wanted = pool.spec.runtime_class;
   // The pod's own RuntimeClass stays: another class could break the engine.
   const bool has_own = !api::text_at(spec, "runtimeClassName").empty();
-  const std::string refused = has_own ? "" : refused_class(pod, input);
+  const std::string refused = has_own ? "" : refused_runtime_class(pod, input);
   if (!wanted.empty() && !has_own && refused.empty()) spec["runtimeClassName"] = wanted;
   const bool by_runtime = !wanted.empty() && api::text_at(spec, "runtimeClassName") == wanted;
   const bool by_claim = !api::at(larderd, "resources.claims").empty();

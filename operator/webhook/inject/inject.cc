@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "operator/api/names.h"
+#include "operator/webhook/inject/cluster_classes.h"
 #include "operator/webhook/inject/connector_flag.h"
 #include "operator/webhook/inject/engine_container.h"
 #include "operator/webhook/inject/engine_environment.h"
@@ -88,13 +89,15 @@ struct Verdict {
   std::string why = {};
 };
 
-// Whether the namespace's limits would admit the changed pod.
+// Whether the namespace's limits would admit the changed pod, and its disk could get a volume.
 // Checked last, on the finished pod: the additions of all steps count.
 Verdict admitted(const Object& pod, const Input& input) {
+  if (std::string why = refused_storage_class(input); !why.empty())
+    return {Refusal::kNamespace, std::move(why)};
   if (const std::string why = refused_by_pod_security(input, pod); !why.empty())
     return {Refusal::kNamespace, "the namespace would refuse the pod: " + why};
   std::string why = refused_by_limit_range(input.pod, pod, input.surroundings);
-  if (why.empty()) why = refused_by_quota(input.pod, pod, input.surroundings);
+  if (why.empty()) why = refused_by_quota(input, pod);
   if (why.empty()) return {};
   return {Refusal::kNamespace, "the namespace would refuse the pod: " + why +
                                    "; ask for less in memory.size or resources of CachePool " +

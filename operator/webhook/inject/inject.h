@@ -26,7 +26,7 @@ inline constexpr std::array<std::pair<Refusal, const char*>, 7> kRefusals{{
     {Refusal::kNoPool, "no_pool"},         // the pool does not exist
     {Refusal::kPod, "pod"},                // names, ports, resources of the pod, or Windows
     {Refusal::kEngine, "engine"},          // no engine found, or an engine that cannot be connected
-    {Refusal::kNamespace, "namespace"},    // limits, Pod Security or user ids of the namespace
+    {Refusal::kNamespace, "namespace"},    // limits, Pod Security, user ids, StorageClass
     {Refusal::kUnreadable, "unreadable"},  // the pool is unreadable
     {Refusal::kDefect, "defect"},          // a bug in the injector
 }};
@@ -59,6 +59,13 @@ struct Injection {
   std::string passed_by = {};
 };
 
+// Classes of the cluster that the pod has with a cache. Null: the cluster has no such class. Empty:
+// unknown, or without effect.
+struct Classes {
+  std::optional<api::Object> runtime;  // the pod's own RuntimeClass, or else the pool's
+  std::optional<api::Object> storage;  // the StorageClass of the pool's disk, or the default one
+};
+
 struct Input {
   const api::Object& pod;              // under admission: name and namespace may be missing
   std::string ns;                      // request.namespace
@@ -68,9 +75,7 @@ struct Input {
   desired::Defaults defaults;
   bool by_pod = true;  // of its PoolRequest
   Surroundings surroundings = {};
-  // The class of the pool's spec.runtimeClassName. Null: the cluster has no such class. Empty:
-  // unknown.
-  std::optional<api::Object> runtime_class = {};
+  Classes classes = {};
 };
 
 // inject(inject(pod)) = inject(pod): an injected pod gets an empty patch.

@@ -5,6 +5,7 @@
 
 #include "operator/api/names.h"
 #include "operator/desired/mooncake.h"
+#include "operator/desired/quantity.h"
 #include "operator/webhook/inject/gpu_access.h"
 #include "operator/webhook/inject/limit_range.h"
 #include "operator/webhook/inject/pod_form.h"
@@ -31,6 +32,9 @@ constexpr std::array<std::string_view, 2> kNetworkFirstOfService{"consul-connect
 
 constexpr std::array<const char*, 5> kReadOnlyVolumes{"configMap", "secret", "projected",
                                                       "downwardAPI", "image"};
+
+// The kubelet keeps at most five log files of 10 MiB for a container by default.
+constexpr std::uint64_t kLogBytes = 64ULL << 20;
 
 bool makes_network(std::string_view name) {
   return std::ranges::find(kNetworkFirst, name) != kNetworkFirst.end() ||
@@ -80,13 +84,22 @@ void set_ids(Object& container, std::optional<std::int64_t> user, std::optional<
       security.erase(key);
 }
 
+// Ephemeral storage that comes with larderd: its logs, the payload's volume and its disk.
+std::uint64_t storage_of_larderd(const api::PoolSpec& spec) {
+  const bool on_emptydir = spec.disk && spec.disk->volume == api::DiskVolume::kEmptyDir;
+  return kLogBytes + desired::kPayloadBytes +
+         (on_emptydir ? desired::disk_volume_bytes(*spec.disk) : 0);
+}
+
 // Fits the resources of an added container to pod and namespace. `wanted`: the user's resources, or
-// null.
+// null. `storage`: as added_bytes of fit_storage().
 // The order matters: the class of the pod gives limits, quotas demand some, and LimitRanges check
 // all of them.
-void fit_resources(Object& container, const Object& wanted, const Object& pod, const Input& input) {
+void fit_resources(Object& container, const Object& wanted, const Object& pod, const Input& input,
+                   std::uint64_t storage = kLogBytes) {
   if (is_guaranteed(pod)) guarantee(container, wanted);
   if (has_cpu_limits(pod)) limit_cpu(container);
+  fit_storage(container, pod, storage);
   fit_quotas(container, pod, input.surroundings);
   fit_limit_ranges(container, wanted, input.surroundings);
 }
@@ -144,7 +157,8 @@ void add_containers(Object& pod, const Input& input, const std::vector<EngineCon
     Object larderd =
         desired::larderd_container(*input.pool, input.backend, input.defaults, engine_pod);
     set_ids(larderd, ids.user, ids.group, input);
-    fit_resources(larderd, input.pool->spec.resources, input.pod, input);
+    fit_resources(larderd, input.pool->spec.resources, input.pod, input,
+                  storage_of_larderd(input.pool->spec));
     give_notice(pod, give_gpu(pod, larderd, spec["containers"][engines.front().index], input));
     // Before larderd, so that the plug-in ends after larderd: larderd still writes at its end.
     if (std::optional<Object> plugin = plugin_container(pod, input, ids))

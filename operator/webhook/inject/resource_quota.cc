@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "operator/webhook/inject/cluster_classes.h"
 #include "operator/webhook/inject/resource_sums.h"
 #include "operator/webhook/inject/service_class.h"
 
@@ -83,10 +84,10 @@ Amount usage_of(const Object& pod, std::string name) {
   if (name == "persistentvolumeclaims" || name == "count/persistentvolumeclaims")
     return pod_claims(pod, storage_class).count * kOne;
   if (name.starts_with("limits."))
-    return pod_amount(pod, "limits", name.substr(name.find('.') + 1));
+    return quota_amount(pod, "limits", name.substr(name.find('.') + 1));
   if (name.starts_with("requests."))
-    return pod_amount(pod, "requests", name.substr(name.find('.') + 1));
-  return pod_amount(pod, "requests", name);
+    return quota_amount(pod, "requests", name.substr(name.find('.') + 1));
+  return quota_amount(pod, "requests", name);
 }
 
 std::string resource_of(const std::string& name) {
@@ -146,10 +147,12 @@ void fit_quotas(Object& container, const Object& pod, const Surroundings& surrou
   }
 }
 
-std::string refused_by_quota(const Object& before, const Object& after,
-                             const Surroundings& surroundings) {
-  for (const Surroundings::Kept& quota : surroundings.quotas)
-    if (std::string why = refused(*quota, before, after); !why.empty()) return why;
+std::string refused_by_quota(const Input& input, const Object& after) {
+  if (input.surroundings.quotas.empty()) return "";
+  const Object without = filled_in(input.pod, input.classes),
+               with = filled_in(after, input.classes);
+  for (const Surroundings::Kept& quota : input.surroundings.quotas)
+    if (std::string why = refused(*quota, without, with); !why.empty()) return why;
   return "";
 }
 

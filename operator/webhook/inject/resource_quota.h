@@ -13,9 +13,8 @@ namespace larder::webhook {
 // refuses a pod with a container that has none.
 void fit_quotas(api::Object& container, const api::Object& pod, const Surroundings& surroundings);
 
-// The ResourceQuota that refuses `after` and admits `before`, with figures, as "ResourceQuota NAME
+// The ResourceQuota that refuses `after` and admits input.pod, with figures, as "ResourceQuota NAME
 // ..."; "": none. REQUIRES: both have the form of a pod.
-std::string refused_by_quota(const api::Object& before, const api::Object& after,
-                             const Surroundings& surroundings);
+std::string refused_by_quota(const Input& input, const api::Object& after);
 
 }  // namespace larder::webhook

@@ -72,7 +72,14 @@ Amount pod_amount(const Object& pod, std::string_view section, std::string_view 
   // spec.resources of the pod (since Kubernetes 1.32) replaces the sum of the containers.
   if (const Amount whole = amount_in(api::child(spec, "resources"), section, resource))
     total = whole;
-  if (total) add(total, amount_of(api::child(api::child(spec, "overhead"), resource)));
+  return total;
+}
+
+Amount quota_amount(const Object& pod, std::string_view section, std::string_view resource) {
+  Amount total = pod_amount(pod, section, resource);
+  // Kubernetes adds the overhead to every request, and only to a limit that the pod has.
+  if (total || section == "requests")
+    add(total, amount_of(api::child(api::at(pod, "spec.overhead"), resource)));
   return total;
 }
 

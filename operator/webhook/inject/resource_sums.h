@@ -25,9 +25,12 @@ std::string amount_text(std::string_view resource, std::uint64_t amount);
 Amount container_amount(const api::Object& container, std::string_view section,
                         std::string_view resource);
 
-// The amount of a pod: the sum over containers and native sidecars, or a larger amount of an init
-// phase, plus the overhead. A resource of the whole pod replaces the sum.
+// The amount of a pod for LimitRanger: the sum over containers and native sidecars, or a larger
+// amount of an init phase. A resource of the whole pod replaces the sum.
 Amount pod_amount(const api::Object& pod, std::string_view section, std::string_view resource);
+
+// The amount for ResourceQuota: the same plus the overhead of the pod's RuntimeClass.
+Amount quota_amount(const api::Object& pod, std::string_view section, std::string_view resource);
 
 // Bytes (in thousandths) and number of claims of the pod's ephemeral volumes. `storage_class`: only
 // this class; empty: all.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operator/webhook/inject/pod_form.h"
+#include "operator/webhook/inject/resource_sums.h"
 
 namespace larder::webhook {
 namespace {
@@ -10,7 +11,11 @@ namespace {
 using api::Object;
 
 constexpr const char* kCpu = "1";
-constexpr std::uint64_t kCpuMilli = 1000;
+// No whole number: the kubelet's static policy would give the container exclusive CPUs. With the
+// option full-pcpus-only the kubelet refuses a pod for an odd number (SMTAlignmentError).
+constexpr const char* kGuaranteedCpu = "1100m";
+constexpr std::uint64_t kMilli = 1000;
+constexpr const char* kStorage = "ephemeral-storage";
 
 // The rule of Kubernetes for the class Guaranteed: limits of both resources, and requests equal to
 // the limits (or absent, which means equal).
@@ -51,7 +56,21 @@ void limit_cpu(Object& container) {
   if (limits.contains("cpu")) return;
   const std::string request = api::text_at(resources, "requests.cpu");
   const Result<std::uint64_t> milli = api::quantity_milli(request);
-  limits["cpu"] = milli.ok() && *milli > kCpuMilli ? request : kCpu;
+  limits["cpu"] = milli.ok() && *milli > kMilli ? request : kCpu;
+}
+
+void fit_storage(Object& container, const Object& pod, std::uint64_t added_bytes) {
+  Object& resources = map_in(container, "resources");
+  Object &limits = map_in(resources, "limits"), &requests = map_in(resources, "requests");
+  if (pod_amount(pod, "limits", kStorage)) {
+    const std::uint64_t least = added_bytes * kMilli;
+    if (!limits.contains(kStorage))
+      limits[kStorage] = amount_text(
+          kStorage, std::max(least, amount_of(requests.value(kStorage, Object())).value_or(0)));
+  } else if (limits.contains(kStorage)) {
+    if (!requests.contains(kStorage)) requests[kStorage] = limits[kStorage];
+    limits.erase(kStorage);
+  }
 }
 
 // The pool's own processors come first, the limit before the request. Requests then equal limits,
@@ -63,7 +82,7 @@ void guarantee(Object& container, const Object& wanted) {
   for (const char* resource : {"limits.cpu", "requests.cpu"})
     if (const Object& cpu = api::at(wanted, resource); !limits.contains("cpu") && !cpu.is_null())
       limits["cpu"] = cpu;
-  if (!limits.contains("cpu")) limits["cpu"] = kCpu;
+  if (!limits.contains("cpu")) limits["cpu"] = kGuaranteedCpu;
   for (const char* resource : {"cpu", "memory"})
     if (limits.contains(resource)) requests[resource] = limits[resource];
 }

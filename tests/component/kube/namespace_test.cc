@@ -41,11 +41,15 @@ class PoolInRealNamespaces final : public PoolLookup {
         cached_(*namespaces_, *namespaces_, *connection.client,
                 {namespaces_.get(), limit_ranges_.get(), quotas_.get()}) {}
 
-  // The pool "class-NAME" has the RuntimeClass NAME.
+  // The pool "class-NAME" has the RuntimeClass NAME, and "claim-NAME" a disk of the StorageClass
+  // NAME; "claim-" has a disk of the default class.
   Result<api::CachePool> pool(const std::string& ns, const std::string& name) override {
     Object spec = {{"memory", {{"size", "4Gi"}}}};
     if (name.starts_with("class-"))
       spec.update({{"transfer", "sidecar"}, {"runtimeClassName", name.substr(6)}});
+    if (name.starts_with("claim-"))
+      spec["disk"] = {
+          {"size", "10Gi"}, {"volume", "ephemeral"}, {"storageClassName", name.substr(6)}};
     return api::parse_pool(
         {{"metadata",
           {{"name", name}, {"namespace", ns}, {"uid", "6f1c8e6e-0000-4000-8000-000000000001"}}},
@@ -53,6 +57,9 @@ class PoolInRealNamespaces final : public PoolLookup {
   }
   Result<Object> runtime_class(const std::string& name) override {
     return cached_.runtime_class(name);
+  }
+  Result<Object> storage_class(const std::string& name) override {
+    return cached_.storage_class(name);
   }
   Result<api::CacheBackend> backend(const std::string&, const std::string&) override {
     return Status(Code::kNotFound, "none");
@@ -120,13 +127,13 @@ class NamespaceTest : public KubeTest {
     const Result<Object> made = connection_->client->apply(resource, object);
     ASSERT_TRUE(made.ok()) << made.status().to_string();
   }
-  void put_runtime_class(const std::string& name, const Object& scheduling) {
-    const Result<Object> made = connection_->client->apply(k8s::resources::kRuntimeClasses,
-                                                           {{"apiVersion", "node.k8s.io/v1"},
-                                                            {"kind", "RuntimeClass"},
-                                                            {"metadata", {{"name", name}}},
-                                                            {"handler", name},
-                                                            {"scheduling", scheduling}});
+  void put_runtime_class(const std::string& name, const Object& fields) {
+    Object object = {{"apiVersion", "node.k8s.io/v1"},
+                     {"kind", "RuntimeClass"},
+                     {"metadata", {{"name", name}}},
+                     {"handler", name}};
+    object.update(fields);
+    const Result<Object> made = connection_->client->apply(k8s::resources::kRuntimeClasses, object);
     ASSERT_TRUE(made.ok()) << made.status().to_string();
   }
   void limit(const std::string& limits) {
@@ -183,6 +190,7 @@ class NamespaceTest : public KubeTest {
   }
 
   static int teams_;
+  int pods_ = 0;
   std::string ns_;
   std::unique_ptr<PoolInRealNamespaces> pools_;
   std::unique_ptr<PodReview> review_;
@@ -281,7 +289,7 @@ TEST_F(NamespaceTest, QuotaOfCrossNamespaceAffinityCounts) {
 // The API server refuses a pod with an absent class, or with another node selector than the class.
 // covers F-430
 TEST_F(NamespaceTest, PodOfPoolWithAbsentRuntimeClassIsCreated) {
-  put_runtime_class("gpus", {{"nodeSelector", {{"kind", "gpu"}}}});
+  put_runtime_class("gpus", {{"scheduling", {{"nodeSelector", {{"kind", "gpu"}}}}}});
   Object absent = pod("absent"), there = pod("there"), elsewhere = pod("elsewhere");
   absent["metadata"]["annotations"]["larder.dev/pool"] = "class-absent";
   for (Object* one : {&there, &elsewhere})
@@ -291,7 +299,58 @@ TEST_F(NamespaceTest, PodOfPoolWithAbsentRuntimeClassIsCreated) {
   EXPECT_THAT(made, HasSubstr("larder.dev/injected"));
   EXPECT_THAT(made, HasSubstr("the cluster has no RuntimeClass absent"));
   EXPECT_THAT(create(there), HasSubstr("\"runtimeClassName\":\"gpus\""));
-  EXPECT_THAT(create(elsewhere), HasSubstr("nodeSelector has another kind than RuntimeClass gpus"));
+  EXPECT_THAT(create(elsewhere),
+              HasSubstr("nodeSelector or affinity excludes kind of RuntimeClass gpus"));
+}
+
+// The server adds the overhead of the pool's class behind the webhook, and its ResourceQuota counts
+// the overhead. Its LimitRanger does not.
+// covers F-450
+TEST_F(NamespaceTest, OverheadOfRuntimeClassCountsInQuotaAlone) {
+  put_runtime_class("virtual", {{"overhead", {{"podFixed", {{"memory", "2Gi"}}}}}});
+  Object full = pod("full"), room = pod("room"), own = pod("own");
+  for (Object* one : {&full, &room})
+    (*one)["metadata"]["annotations"]["larder.dev/pool"] = "class-virtual";
+  own["spec"]["runtimeClassName"] = "virtual";
+  limit("{type: Pod, max: {memory: 69952Mi}}");
+  quota("{requests.memory: 100Gi}", "{requests.memory: 30Gi}");
+  EXPECT_THAT(create(full), HasSubstr("has 70Gi of requests.memory left, and with a cache the pod "
+                                      "requests 72000Mi instead of 64Gi"));
+  quota("{requests.memory: 100Gi}", "{requests.memory: 30Gi}");  // the server has counted the pod
+  EXPECT_THAT(create(own), HasSubstr("72000Mi instead of 66Gi"));
+  quota("{requests.memory: 100Gi}", "{requests.memory: 28Gi}");
+  const std::string made = create(room);
+  EXPECT_THAT(made, HasSubstr("larder.dev/injected"));
+  EXPECT_THAT(made, HasSubstr("\"overhead\":{\"memory\":\"2Gi\"}"));
+}
+
+// The server takes a claim of an absent class, and its pod waits for ever.
+// covers F-451
+TEST_F(NamespaceTest, PodOfPoolWithAbsentStorageClassIsLeftAlone) {
+  const auto made_with = [this](const std::string& pool) {
+    Object claims = pod("pod-" + std::to_string(++pods_));
+    claims["metadata"]["annotations"]["larder.dev/pool"] = pool;
+    return create(claims);
+  };
+  Object fast = {{"apiVersion", "storage.k8s.io/v1"},
+                 {"kind", "StorageClass"},
+                 {"metadata", {{"name", "fast"}}},
+                 {"provisioner", "csi.example"}};
+  const auto put_class = [&] {
+    const Result<Object> put = connection_->client->apply(k8s::resources::kStorageClasses, fast);
+    ASSERT_TRUE(put.ok()) << put.status().to_string();
+  };
+  put_class();
+  EXPECT_THAT(made_with("claim-fast"), HasSubstr("larder.dev/injected"));
+  EXPECT_THAT(made_with("claim-slow"), HasSubstr("the cluster has no StorageClass \\\"slow\\\""));
+  EXPECT_THAT(made_with("claim-"), HasSubstr("the cluster has no default one"));
+  fast["metadata"]["annotations"] = {{"storageclass.kubernetes.io/is-default-class", "true"}};
+  put_class();
+  EXPECT_THAT(made_with("claim-"), HasSubstr("larder.dev/injected"));
+  quota("{fast.storageclass.storage.k8s.io/requests.storage: 5Gi}",
+        "{fast.storageclass.storage.k8s.io/requests.storage: 0}");
+  EXPECT_THAT(made_with("claim-"), HasSubstr("has 5Gi of fast.storageclass.storage.k8s.io"));
+  EXPECT_TRUE(connection_->client->remove(k8s::resources::kStorageClasses, "", "fast").ok());
 }
 
 // The label of a namespace counts as its pods' annotation; pods without vLLM are unchanged.

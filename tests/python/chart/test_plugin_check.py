@@ -309,6 +309,33 @@ def test_a_runtime_class_that_does_not_exist(class_pool, check):
     assert "create the RuntimeClass, or name another in the pod template" in said, out
 
 
+@pytest.fixture
+def claim_pool(world, cluster):
+    """A pool whose disk has a StorageClass that does not exist."""
+    made = yaml.safe_load(POOL)
+    made["metadata"]["name"] = "by-claim"
+    made["spec"]["disk"] = {"size": "10Gi", "volume": "ephemeral", "storageClassName": "slow"}
+    apply(cluster, made, NAMESPACE)
+    yield "by-claim"
+    cluster.kubectl("delete", "cachepool", "by-claim", "-n", NAMESPACE, "--wait=false")
+
+
+# covers F-451
+def test_a_storage_class_that_does_not_exist(claim_pool, check):
+    text = DEPLOYMENT.replace("larder.dev/pool: chat", f"larder.dev/pool: {claim_pool}")
+    slow = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "slow"},
+        "provisioner": "csi.example",
+    }
+    eventually(lambda: "! LeftAlone" in check(text)[1])
+    status, out = check(text)
+    assert status == 1 and 'the cluster has no StorageClass "slow"' in " ".join(out.split()), out
+    _, out = check(text + "\n---\n" + yaml.safe_dump(slow))
+    assert "the files create StorageClass slow" in " ".join(out.split()), out
+
+
 def test_an_unknown_verdict_exits_with_2(check, plugin, world):
     odd = {"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "odd"}}
     status, out = check(yaml.safe_dump_all([manifest(), odd]))

@@ -20,6 +20,8 @@ CLUSTER = {
     ("", "limitranges"): "list watch",  # the webhook: would the namespace take the pod
     ("", "resourcequotas"): "list watch",
     ("node.k8s.io", "runtimeclasses"): "get",  # the webhook: the class of a pool with transfer
+    # the webhook: the class of a pool with disk.volume: ephemeral, or the default class
+    ("storage.k8s.io", "storageclasses"): "get list",
     ("", "nodes"): "list",  # huge pages
     ("apps", "daemonsets"): "get list watch create patch delete",  # placement Node: applied, pruned
     # managed backends: applied, pruned

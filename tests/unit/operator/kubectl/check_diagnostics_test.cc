@@ -119,6 +119,12 @@ TEST(CheckFindings, RefusingComponentIsReportedWithItsMessage) {
        "SecurityContextConstraint"},
       {R"(admission webhook "policy.example.com" denied the request: no images from there)",
        "Policy"},
+      {R"(pods "llm-x" is forbidden: imagePullSecrets[0].name="larder" is not allowed because )"
+       R"(service account runner does not reference that imagePullSecret)",
+       "PullSecret"},
+      {R"(pods "llm-x" is forbidden: pod tolerations (possibly merged with namespace default )"
+       R"(tolerations) conflict with its namespace whitelist)",
+       "Tolerations"},
       {R"(Pod "llm-x" is invalid: spec.containers[0].image: Required value)", "InvalidPod"},
       {R"(something new)", "Refused"}};
   for (const auto& [words, reason] : cases) {
@@ -168,6 +174,12 @@ TEST(CheckFindings, MissingObjectsOfTheFilesAreToBeAppliedFirst) {
   EXPECT_EQ(check_pod(facts).findings[0].remedy, "");
   facts.needed = {"Namespace models", "CachePool chat"};
   EXPECT_THAT(check_pod(facts).findings[0].remedy, HasSubstr("the files create CachePool chat"));
+  pod["metadata"]["annotations"]["larder.dev/not-injected"] =
+      R"(the cluster has no StorageClass "nvme", which CachePool chat names)";
+  facts = facts_of(taken(pod));
+  EXPECT_EQ(reason_of(check_pod(facts)), "LeftAlone");
+  facts.needed = {"CachePool chat", "StorageClass nvme"};
+  EXPECT_THAT(check_pod(facts).findings[0].remedy, HasSubstr("the files create StorageClass nvme"));
 }
 
 TEST(CheckFindings, PodNotInjectedIsAProblem) {

@@ -75,11 +75,40 @@ TEST_F(PoolLookupTest, RuntimeClassIsReadFromTheApiServer) {
   EXPECT_THAT(live_.calls(), SizeIs(2));
 }
 
+// Of two default classes the newer one counts, as in the API server.
+// covers F-451
+TEST_F(PoolLookupTest, StorageClassIsReadFromTheApiServer) {
+  const auto put = [this](const std::string& name, const std::string& made,
+                          const char* is_default) {
+    live_.as_user(
+        k8s::resources::kStorageClasses,
+        {{"apiVersion", "storage.k8s.io/v1"},
+         {"kind", "StorageClass"},
+         {"metadata",
+          {{"name", name},
+           {"creationTimestamp", made},
+           {"annotations", {{"storageclass.kubernetes.io/is-default-class", is_default}}}}},
+         {"provisioner", "csi.example"}});
+  };
+  EXPECT_EQ(lookup_.storage_class("").status().code(), Code::kNotFound);
+  put("nvme", "2026-11-03T00:00:00Z", "false");
+  EXPECT_EQ(lookup_.storage_class("").status().code(), Code::kNotFound);
+  EXPECT_TRUE(lookup_.storage_class("nvme").ok());
+  EXPECT_EQ(lookup_.storage_class("none").status().code(), Code::kNotFound);
+  EXPECT_EQ(lookup_.storage_class("../x").status().code(), Code::kNotFound);
+  put("new", "2026-11-02T00:00:00Z", "true");
+  put("old", "2026-11-01T00:00:00Z", "true");
+  const Result<api::Object> found = lookup_.storage_class("");
+  ASSERT_TRUE(found.ok()) << found.status().to_string();
+  EXPECT_EQ(api::name_of(*found), "new");
+}
+
 TEST_F(PoolLookupTest, FailureIsReturned) {
   live_.set_failures([](const auto&) {
     return operator_test::FakeApi::Failure{Status(Code::kDeadlineExceeded, "1 s"), false};
   });
   EXPECT_EQ(lookup_.pool("ml", "chat").status().code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(lookup_.storage_class("").status().code(), Code::kDeadlineExceeded);
 }
 
 api::Object namespaced(const std::string& kind, const std::string& name) {

@@ -13,6 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 using testing::StartsWith;
 
 class FakePools final : public PoolLookup {
@@ -38,7 +39,11 @@ class FakePools final : public PoolLookup {
     classes.push_back(name);
     return found_class;
   }
-  std::vector<std::string> maps, classes;  // asked for
+  Result<api::Object> storage_class(const std::string& name) override {
+    storage_classes.push_back(name);
+    return found_class;
+  }
+  std::vector<std::string> maps, classes, storage_classes;  // asked for
   Result<api::Object> found_class = Status(Code::kNotFound, "none");
   Surroundings around;
   bool decided = false;
@@ -126,7 +131,7 @@ TEST_F(ReviewTest, InjectorReceivesTheConfigMapsOfThePod) {
 // covers F-430
 TEST_F(ReviewTest, InjectorReceivesTheRuntimeClassOfThePool) {
   std::optional<api::Object> seen;
-  looked_ = [&seen](const Input& input) { seen = input.runtime_class; };
+  looked_ = [&seen](const Input& input) { seen = input.classes.runtime; };
   respond(review_of(annotated_pod()));
   EXPECT_THAT(pools_.classes, IsEmpty()) << "the pool names none";
   pools_.pools.at("chat")->spec.runtime_class = "nvidia";
@@ -143,6 +148,49 @@ TEST_F(ReviewTest, InjectorReceivesTheRuntimeClassOfThePool) {
   respond(review_of(annotated_pod()));
   EXPECT_FALSE(seen) << "unknown";
   EXPECT_THAT(pools_.classes, ElementsAre("nvidia", "nvidia", "nvidia"));
+}
+
+// The overhead of the pod's own class counts in quotas alone.
+// covers F-450
+TEST_F(ReviewTest, InjectorReceivesThePodsOwnRuntimeClassWhereAQuotaCounts) {
+  std::optional<api::Object> seen;
+  looked_ = [&seen](const Input& input) { seen = input.classes.runtime; };
+  pools_.pools.at("chat")->spec.runtime_class = "nvidia";
+  pools_.pools.at("chat")->spec.transfer = api::Transfer::kSidecar;
+  pools_.found_class = api::Object{{"handler", "kata"}};
+  api::Object pod = annotated_pod();
+  pod["spec"]["runtimeClassName"] = "kata";
+  respond(review_of(pod));
+  EXPECT_THAT(pools_.classes, IsEmpty());
+  pools_.around.quotas.push_back(std::make_shared<const api::Object>());
+  respond(review_of(pod));
+  EXPECT_THAT(pools_.classes, ElementsAre("kata"));
+  EXPECT_EQ(seen, *pools_.found_class);
+  pod["spec"]["overhead"] = {{"memory", "1Gi"}};
+  respond(review_of(pod));
+  EXPECT_THAT(pools_.classes, SizeIs(1)) << "the pod has what the class would add";
+}
+
+// covers F-451
+TEST_F(ReviewTest, InjectorReceivesTheStorageClassOfTheDisk) {
+  std::optional<api::Object> seen;
+  looked_ = [&seen](const Input& input) { seen = input.classes.storage; };
+  api::PoolSpec& spec = pools_.pools.at("chat")->spec;
+  spec.disk.emplace();
+  respond(review_of(annotated_pod()));
+  EXPECT_THAT(pools_.storage_classes, IsEmpty()) << "the disk is an emptyDir";
+  spec.disk->volume = api::DiskVolume::kEphemeralClaim;
+  respond(review_of(annotated_pod()));
+  ASSERT_TRUE(seen);
+  EXPECT_TRUE(seen->is_null()) << "no default class";
+  spec.disk->storage_class = "nvme";
+  pools_.found_class = api::Object{{"provisioner", "x"}};
+  respond(review_of(annotated_pod()));
+  EXPECT_EQ(*seen, *pools_.found_class);
+  pools_.found_class = Status(Code::kPermissionDenied, "an older role");
+  respond(review_of(annotated_pod()));
+  EXPECT_FALSE(seen) << "unknown";
+  EXPECT_THAT(pools_.storage_classes, ElementsAre("", "nvme", "nvme"));
 }
 
 TEST_F(ReviewTest, EmptyPatchIsOmitted) {

@@ -32,6 +32,10 @@ void take(const Object& document, InjectionCase& one) {
     one.surroundings.limit_ranges.push_back(std::make_shared<const Object>(document));
   } else if (kind == "ResourceQuota") {
     one.surroundings.quotas.push_back(std::make_shared<const Object>(document));
+  } else if (kind == "RuntimeClass") {
+    one.classes.runtime = document;
+  } else if (kind == "StorageClass") {
+    one.classes.storage = document;
   } else if (kind == "ConfigMap") {
     one.config_maps[api::name_of(document)] = document;
   } else if (kind == "Defaults") {
@@ -53,7 +57,7 @@ webhook::Injection InjectionCase::inject(const Object& one) const {
     return found == config_maps.end() ? Object() : found->second;
   });
   return webhook::inject(
-      {read, ns, pool_name, pool, backend, defaults, by_pod, surroundings, runtime_class});
+      {read, ns, pool_name, pool, backend, defaults, by_pod, surroundings, classes});
 }
 
 InjectionCase injection_case(const std::string& yaml) {

@@ -1,6 +1,7 @@
 // One injection in a test's form: a YAML text of a Pod, and beside it the unusual objects: a
 // CachePool, a CacheBackend, a Namespace (whose label sets Pod Security), LimitRanges,
-// ResourceQuotas, ConfigMaps that the operator can read, `kind: Defaults`.
+// ResourceQuotas, a RuntimeClass, a StorageClass, ConfigMaps that the operator can read,
+// `kind: Defaults`.
 #pragma once
 
 #include <map>
@@ -22,7 +23,7 @@ struct InjectionCase {
   bool by_pod = true;
   webhook::Surroundings surroundings;
   std::map<std::string, api::Object> config_maps;  // by name
-  std::optional<api::Object> runtime_class;        // as in webhook::Input
+  webhook::Classes classes;
 
   // The original pod, or the pod after a test's change.
   webhook::Injection inject() const { return inject(pod); }

@@ -328,11 +328,12 @@ TEST(PodOverrides, ApplyToThePayloadUnderItsPrefix) {
   annotations = {{"larder.dev/payload.requests.cpu", "50m"},
                  {"larder.dev/payload.requests.memory", "80Mi"},
                  {"larder.dev/payload.limits.memory", "96Mi"},
-                 {"larder.dev/payload.limits.ephemeral-storage", "1Gi"}};
+                 {"larder.dev/payload.requests.ephemeral-storage", "1Gi"}};
   const Object payload = resources_of(one, api::kPayloadContainer);
   EXPECT_EQ(payload["requests"]["cpu"], "50m");
   EXPECT_EQ(payload["requests"]["memory"], "80Mi");
-  EXPECT_EQ(payload["limits"], (Object{{"memory", "96Mi"}, {"ephemeral-storage", "1Gi"}}));
+  EXPECT_EQ(payload["requests"]["ephemeral-storage"], "1Gi");
+  EXPECT_EQ(payload["limits"], (Object{{"memory", "96Mi"}}));
   EXPECT_EQ(resources_of(one), resources_of(engine()));  // larderd's stay
   for (const auto& [key, value] : {std::pair{"larder.dev/payload.limits.memory", "1Mi"},
                                    std::pair{"larder.dev/payload.requests.cpu", "many"},

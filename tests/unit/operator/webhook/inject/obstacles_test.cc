@@ -75,7 +75,7 @@ TEST(Injection, LeavesOutARuntimeClassThatTheApiServerRefuses) {
   one.pool->spec.transfer = api::Transfer::kSidecar;
   one.pool->spec.runtime_class = "nvidia";
   const auto injected = [&one](std::optional<Object> runtime) {
-    one.runtime_class = std::move(runtime);
+    one.classes.runtime = std::move(runtime);
     const webhook::Injection injection = one.inject();
     EXPECT_EQ(injection.refused, "");
     return patched(one.pod, injection.patch);
@@ -97,7 +97,7 @@ TEST(Injection, LeavesOutARuntimeClassThatTheApiServerRefuses) {
   one.pod["spec"]["nodeSelector"]["node.example/kind"] = "cpu";
   EXPECT_EQ(taken(gpus), "");
   EXPECT_NE(api::annotation(injected(gpus), api::kNoticeAnnotation)
-                ->find("another node.example/kind than RuntimeClass nvidia"),
+                ->find("excludes node.example/kind of RuntimeClass nvidia"),
             std::string::npos);
 }
 
