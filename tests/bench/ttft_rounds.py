@@ -11,7 +11,7 @@ from harness.bench import Void
 from harness.larderd import Larderd
 from harness.vllm_server import VllmServer
 from larder import larderd_metrics
-from larder.completions import reset_prefix_cache, stream_completion
+from larder.completions import Completion, reset_prefix_cache, stream_completion
 
 NAME = "demo"
 CONTINUATION = 8
@@ -76,8 +76,8 @@ def ask_all(server: VllmServer, prompts: list[list[int]]) -> tuple[list[float], 
     return [a.ttft_s for a in answers], [a.token_ids for a in answers]
 
 
-def after_own_hit(server: VllmServer, label: str, prompt: list[int]) -> list[int]:
-    """The continuation where vLLM's own prefix cache has the whole chunks.
+def own_hit(server: VllmServer, label: str, prompt: list[int]) -> Completion:
+    """The answer where vLLM's own prefix cache has the whole chunks.
     REQUIRES: the prompt was just asked."""
     answer = stream_completion(server.url, NAME, prompt, CONTINUATION)
     if answer.cached_tokens != (wanted := whole_chunks([prompt]) * CHUNK_TOKENS):
@@ -85,7 +85,7 @@ def after_own_hit(server: VllmServer, label: str, prompt: list[int]) -> list[int
             f"{label}: to compare with, vLLM's own cache had {answer.cached_tokens} of {wanted} "
             "tokens"
         )
-    return answer.token_ids
+    return answer
 
 
 def write_all_pages(
