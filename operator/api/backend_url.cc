@@ -29,7 +29,8 @@ std::string url_of(const CacheBackend& backend) {
   // redis-cluster, and rediss for TLS.
   constexpr std::array<std::string_view, 3> kSuffixes{"", "-sentinel", "-cluster"};
   const BackendSpec& spec = backend.spec;
-  if (spec.type == BackendType::kMooncake) return "mooncake://" + spec.endpoints.front();
+  if (const Plugin* plugin = plugin_of(spec.type))
+    return std::string(plugin->scheme) + "://" + spec.endpoints.front();
   // A managed server is reached by its Service. It has one server and database 0, so the other
   // fields of the spec stay unused.
   if (spec.managed) return "redis://" + managed_host(backend) + ":" + std::to_string(kServerPort);

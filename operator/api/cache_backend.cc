@@ -9,7 +9,8 @@
 namespace larder::api {
 namespace {
 
-constexpr std::array<std::string_view, 2> kTypes{"Redis", "Mooncake"};
+constexpr std::array<std::string_view, 3> kTypes{"Redis", kPlugins[0].service, kPlugins[1].service};
+static_assert(plugin_of(BackendType::kInfiniStore) == &kPlugins.back());
 constexpr std::array<std::string_view, 2> kProtocols{"tcp", "rdma"};
 constexpr std::array<std::string_view, 3> kModes{"Standalone", "Sentinel", "Cluster"};
 constexpr std::array<std::string_view, 2> kEngines{"valkey", "redis"};
@@ -139,8 +140,8 @@ void check_devices(const MooncakeSpec& mooncake, SpecReader& reader) {
                   "'" + resource + "' is no resource of a device plugin: write e.g. rdma/hca");
 }
 
-// A Mooncake pool has no password, no TLS and no databases, and the operator runs none.
-void check_mooncake(const BackendSpec& spec, SpecReader& reader) {
+// A service behind a plug-in has no password, no TLS and no databases, and the operator runs none.
+void check_plugin(const BackendSpec& spec, const Plugin& plugin, SpecReader& reader) {
   const BackendSpec unset;
   for (const auto& [path, given] :
        {std::pair("spec.managed", spec.managed.has_value()),
@@ -154,15 +155,16 @@ void check_mooncake(const BackendSpec& spec, SpecReader& reader) {
         std::pair("spec.readReplicas", spec.read_replicas)})
     if (given) reader.refuse(path, "is for type Redis: remove the field, or write type: Redis");
   if (spec.endpoints.size() > 1)
-    reader.refuse("spec.endpoints", "has several items: type Mooncake takes one, the master");
-  check_devices(spec.mooncake, reader);
+    reader.refuse("spec.endpoints",
+                  "has several items: type " + std::string(plugin.service) + " takes one");
 }
 
 // Rules over several fields. The API server checks the same rules by CEL. An object that was stored
 // under an older schema reaches this check without them, and would make a pod that cannot run.
 void check(const BackendSpec& spec, SpecReader& reader) {
+  if (const Plugin* plugin = plugin_of(spec.type)) check_plugin(spec, *plugin, reader);
   if (spec.type == BackendType::kMooncake)
-    check_mooncake(spec, reader);
+    check_devices(spec.mooncake, reader);
   else if (reader.has("spec.mooncake"))
     reader.refuse("spec.mooncake", "is for type Mooncake: remove the field");
   if (spec.managed.has_value() == !spec.endpoints.empty())

@@ -1,5 +1,5 @@
-// CacheBackend: a store that pools share: a Redis, Valkey or Mooncake. The user runs the servers; a
-// Redis or Valkey may be the operator's.
+// CacheBackend: a store that pools share: a Redis, Valkey, Mooncake or InfiniStore. The user runs
+// the servers; a Redis or Valkey may be the operator's.
 //
 // charts/larder/files/crds/larder.dev_cachebackends.yaml is the source of truth. Plain values;
 // thread-compatible.
@@ -10,13 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "operator/api/names.h"
 #include "operator/api/object.h"
 #include "operator/api/spec_reader.h"
 #include "shim/base/status.h"
 
 namespace larder::api {
 
-enum class BackendType { kRedis, kMooncake };
+enum class BackendType { kRedis, kMooncake, kInfiniStore };  // behind kRedis: as in kPlugins
 enum class BackendMode { kStandalone, kSentinel, kCluster };
 
 // A key of a Secret. A namespace is not part of the value: a backend reads Secrets of its own
@@ -55,7 +56,7 @@ struct BackendSpec {
   BackendType type = BackendType::kRedis;
   MooncakeSpec mooncake;  // type Mooncake only
   BackendMode mode = BackendMode::kStandalone;
-  std::vector<std::string> endpoints;  // HOST:PORT; type Mooncake: the master
+  std::vector<std::string> endpoints;  // HOST:PORT; with a plug-in one, e.g. Mooncake's master
   std::string master;                  // mode Sentinel only
   int database = 0;                    // 0 in mode Cluster
   std::string user;
@@ -73,8 +74,17 @@ struct CacheBackend {
   BackendSpec spec;
 };
 
-inline bool is_mooncake(const std::optional<CacheBackend>& backend) {
-  return backend && backend->spec.type == BackendType::kMooncake;
+// The plug-in of a type, or of a backend. Null: no backend, or larderd itself speaks to it.
+constexpr const Plugin* plugin_of(BackendType type) {
+  return type == BackendType::kRedis ? nullptr : &kPlugins[static_cast<std::size_t>(type) - 1];
+}
+inline const Plugin* plugin_of(const std::optional<CacheBackend>& backend) {
+  return backend ? plugin_of(backend->spec.type) : nullptr;
+}
+// Null also for a plug-in that listens at no port.
+inline const Plugin* listening_plugin_of(const std::optional<CacheBackend>& backend) {
+  const Plugin* plugin = plugin_of(backend);
+  return plugin && plugin->listens() ? plugin : nullptr;
 }
 
 // kInvalidArgument: the error names the wrong field. Never throws.

@@ -48,23 +48,11 @@ inline constexpr std::string_view kBackendLabel = "larder.dev/backend";
 // NetworkPolicy of peers.
 inline constexpr std::string_view kPeersLabel = "larder.dev/peers";
 
-// On a pod with the container larder-mooncake: the backend. Selects the members of NetworkPolicies.
-inline constexpr std::string_view kMooncakeLabel = "larder.dev/mooncake";
-
 // Parts of an injected pod. All names begin with "larder".
 inline constexpr std::string_view kSidecarContainer = "larder";  // larderd: a native sidecar
 // Init container: copies the shim.
 inline constexpr std::string_view kPayloadContainer = "larder-payload";
 inline constexpr std::string_view kFoldersContainer = "larder-folders";  // init container of a node
-// The plug-in of a backend of type Mooncake, beside larderd.
-inline constexpr std::string_view kMooncakeContainer = "larder-mooncake";
-// Containers of the injector in an engine's pod.
-inline constexpr std::array<std::string_view, 3> kInjectedContainers{
-    kSidecarContainer, kPayloadContainer, kMooncakeContainer};
-// Whether the injector adds a container of this name to an engine's pod.
-constexpr bool is_injected(std::string_view container) {
-  return std::ranges::find(kInjectedContainers, container) != kInjectedContainers.end();
-}
 // /run/larder: sockets; larderd and the engine
 inline constexpr std::string_view kRunVolume = "larder-run";
 // /dev/larder: arena, index, locks; only larderd
@@ -88,9 +76,51 @@ inline constexpr int kSupervisorPort = 9465;
 // larderd for the other larderd of the pool.
 inline constexpr int kPeersPort = 9466;
 
-// larder-mooncake for the other members of the Mooncake pool. Mooncake takes random ports of this
-// range. Mooncake's own range begins at 15000, where Istio has its ports.
-inline constexpr int kMooncakeFirstPort = 24000, kMooncakeLastPort = 24099;
+struct PortRange {
+  int first, last;
+};
+
+// A plug-in: the container beside larderd that speaks to backends of one type.
+struct Plugin {
+  std::string_view service;    // spec.type of a CacheBackend
+  std::string_view scheme;     // of backend.url; SCHEME.image of the chart is the image
+  std::string_view container;  // its name
+  std::string_view module;     // the program: python3 -m MODULE
+  // On a pod with the container: the backend. Selects the pods in NetworkPolicies.
+  std::string_view label;
+  PortRange ports;  // at which the plug-in listens; {0, 0}: none
+
+  constexpr bool listens() const { return ports.last != 0; }
+};
+
+// The ports of Mooncake are for the other members of the Mooncake pool. Mooncake takes random ports
+// of the range. The default range of Mooncake begins at 15000, where Istio has its ports.
+inline constexpr std::array<Plugin, 2> kPlugins{{
+    {"Mooncake",
+     "mooncake",
+     "larder-mooncake",
+     "larder_mooncake",
+     "larder.dev/mooncake",
+     {24000, 24099}},
+    {"InfiniStore",
+     "infinistore",
+     "larder-infinistore",
+     "larder_infinistore",
+     "larder.dev/infinistore",
+     {}},
+}};
+
+// Null: no plug-in has a container of this name.
+constexpr const Plugin* plugin_in(std::string_view container) {
+  const auto* const found = std::ranges::find(kPlugins, container, &Plugin::container);
+  return found == kPlugins.end() ? nullptr : found;
+}
+
+// Whether the injector adds a container of this name to an engine's pod.
+constexpr bool is_injected(std::string_view container) {
+  return container == kSidecarContainer || container == kPayloadContainer ||
+         plugin_in(container) != nullptr;
+}
 
 // User and group of larderd in an engine's pod, and of a managed server. Sockets have mode 0660 and
 // larderd's group, so that an engine of any uid with this group may attach.

@@ -48,6 +48,8 @@ constexpr base::Option<Arguments> kOptions[] = {
      "the image of larderd and of the payload container in pods"},
     {"--mooncake-image", "IMAGE", set_text<&Arguments::mooncake_image>,
      "the image of larder-mooncake, for pods of backends of type Mooncake; default: no plug-in"},
+    {"--infinistore-image", "IMAGE", set_text<&Arguments::infinistore_image>,
+     "the image of larder-infinistore, for type InfiniStore; default: no plug-in"},
     {"--image-registry", "HOST[:PORT][/PATH]", set_text<&Arguments::image_registry>,
      "the registry of managed servers' images, and of images in pools and backends without a host"},
     {"--image-pull-secrets", "NAME,...", set_pull_secrets,

@@ -13,12 +13,12 @@
 namespace larder::app {
 
 struct Arguments {
-  std::string ns;                               // namespace of the lease, Service and Secret
-  std::string image;                            // image of larderd and of the payload in pods
-  std::string mooncake_image;                   // of larder-mooncake; empty: none
-  std::string image_registry;                   // replaces the host of other images; empty: none
-  std::vector<std::string> image_pull_secrets;  // for `image`
-  std::string kubeconfig;                       // empty: the service account of the pod
+  std::string ns;                                 // namespace of the lease, Service and Secret
+  std::string image;                              // image of larderd and of the payload in pods
+  std::string mooncake_image, infinistore_image;  // of the plug-ins; empty: none
+  std::string image_registry;                     // replaces the host of other images; empty: none
+  std::vector<std::string> image_pull_secrets;    // for `image`
+  std::string kubeconfig;                         // empty: the service account of the pod
   bool leader_elect = true;
   std::string lease_name = "larder-operator";
   std::string identity;  // name of this replica for readers of logs; empty: the host name

@@ -69,12 +69,14 @@ class Operator {
     // The version decides the shape of every pod, so the webhook starts after the answer.
     const std::optional<bool> native_sidecars = await_native_sidecars(quick_client_, stop_);
     if (!native_sidecars) return {};
-    const desired::Defaults defaults{.image = arguments_.image,
-                                     .native_sidecars = *native_sidecars,
-                                     .operator_namespace = arguments_.ns,
-                                     .mooncake_image = arguments_.mooncake_image,
-                                     .pull_secrets = arguments_.image_pull_secrets,
-                                     .image_registry = arguments_.image_registry};
+    const desired::Defaults defaults{
+        .image = arguments_.image,
+        .native_sidecars = *native_sidecars,
+        .operator_namespace = arguments_.ns,
+        .plugin_images = {{api::BackendType::kMooncake, arguments_.mooncake_image},
+                          {api::BackendType::kInfiniStore, arguments_.infinistore_image}},
+        .pull_secrets = arguments_.image_pull_secrets,
+        .image_registry = arguments_.image_registry};
     Informers informers(client_, monotonic_);
     Result<std::unique_ptr<WebhookComponent>> webhook = WebhookComponent::start(
         arguments_, defaults, {client_, quick_client_, informers, events_, metrics_, monotonic_});

@@ -7,8 +7,8 @@
 #include "operator/desired/image_name.h"
 #include "operator/desired/larderd.h"
 #include "operator/desired/larderd_user.h"
-#include "operator/desired/mooncake.h"
 #include "operator/desired/paths.h"
+#include "operator/desired/plugin.h"
 #include "operator/desired/quantity.h"
 #include "operator/desired/set_if.h"
 
@@ -110,7 +110,7 @@ Object resources_of(const CachePool& pool, const std::optional<CacheBackend>& ba
   if (!requests.is_object()) requests = Object::object();
   // api::wrong_resources() has refused a smaller limit before.
   const std::uint64_t least =
-      api::least_memory_limit(spec) + (api::is_mooncake(backend) ? kPluginRegion : 0);
+      api::least_memory_limit(spec) + (api::plugin_of(backend) ? kPluginRegion : 0);
   if (!limits.contains("memory") || is_below(limits["memory"], least))
     limits["memory"] = quantity(least);
   if (!requests.contains("memory")) requests["memory"] = limits["memory"];

@@ -1,7 +1,7 @@
 #include "operator/api/names.h"
-#include "operator/desired/mooncake.h"
 #include "operator/desired/object_head.h"
 #include "operator/desired/peer_objects.h"
+#include "operator/desired/plugin.h"
 #include "operator/desired/pool_objects.h"
 #include "operator/desired/set_if.h"
 
@@ -28,9 +28,8 @@ Object pod_spec(const CachePool& pool, const std::optional<CacheBackend>& backen
               {"containers", Object::array({larderd_container(pool, backend, defaults)})},
               {"volumes", larderd_volumes(pool, backend)}};
   // A normal container: larderd starts and ends without the plug-in.
-  if (api::is_mooncake(backend))
-    if (std::optional<Object> plugin = mooncake_container(pool, *backend, defaults))
-      spec["containers"].push_back(*std::move(plugin));
+  if (std::optional<Object> plugin = plugin_container(pool, backend, defaults))
+    spec["containers"].push_back(*std::move(plugin));
   set_if(spec, "imagePullSecrets", pull_secrets(pool.spec.pull_secrets, defaults));
   set_if(spec, "nodeSelector", node.node_selector);
   set_if(spec, "tolerations", node.tolerations);
@@ -61,7 +60,7 @@ Object daemon_set(const CachePool& pool, const std::optional<CacheBackend>& back
   Object annotations{{std::string(api::kRestartAnnotation), restart_hash(pool, backend, defaults)}};
   Object template_labels = labels;
   if (pool.spec.peers) template_labels.update(peers_labels(pool));
-  if (api::is_mooncake(backend)) template_labels.update(mooncake_labels(*backend));
+  template_labels.update(plugin_labels(backend));
   Object set = object_head("apps/v1", "DaemonSet", pool);
   set["spec"] =
       Object{{"revisionHistoryLimit", kRevisions},

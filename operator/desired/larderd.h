@@ -4,6 +4,7 @@
 // DaemonSet consists of them.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,8 +19,8 @@ struct Defaults {                       // settings of the operator's command li
   std::string image;                    // image of larderd and the payload
   bool native_sidecars = true;          // false: clusters before 1.29
   std::string operator_namespace = {};  // its pods may check a managed backend; empty: none
-  // The image of larder-mooncake; empty: pods run without the plug-in.
-  std::string mooncake_image = {};
+  // The images of plug-ins. Without an image, pods run without the plug-in.
+  std::map<api::BackendType, std::string> plugin_images = {};
   // Names of pull Secrets for pods of every namespace. The kubelet ignores a missing Secret.
   std::vector<std::string> pull_secrets = {};
   std::string image_registry = {};  // replaces the host of default images; empty: no replacement

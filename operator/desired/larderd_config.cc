@@ -110,8 +110,8 @@ void add_backend(const CachePool& pool, const std::optional<CacheBackend>& backe
   if (backend->spec.mode == api::BackendMode::kCluster && backend->spec.read_replicas)
     yaml.in("read_replicas", "true");
   yaml.in("prefix", backend_prefix(pool));
-  // Mooncake evicts by age alone: larderd refuses a ttl for a plug-in.
-  if (!api::is_mooncake(backend)) yaml.in_if("ttl", write.ttl, "0");
+  // Services behind plug-ins evict by their own rules: larderd refuses a ttl for a plug-in.
+  if (!api::plugin_of(backend)) yaml.in_if("ttl", write.ttl, "0");
   yaml.in("write", write.policy);
   if (write.rate_bytes != 0) yaml.in("write_rate", rate_text(write.rate_bytes));
 }

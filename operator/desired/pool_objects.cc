@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "operator/desired/mooncake.h"
+#include "operator/desired/plugin.h"
 
 namespace larder::desired {
 
@@ -16,7 +16,8 @@ std::vector<api::Object> pool_objects(const api::CachePool& pool,
   if (pool.spec.peers) objects.push_back(peers_service(pool));
   if (isolation == Isolation::kMixed) return objects;
   if (pool.spec.peers) objects.push_back(peers_policy(pool, backend, isolation));
-  if (api::is_mooncake(backend)) objects.push_back(mooncake_policy(pool, *backend, isolation));
+  if (std::optional<api::Object> policy = plugin_policy(pool, backend, isolation))
+    objects.push_back(*std::move(policy));
   return objects;
 }
 

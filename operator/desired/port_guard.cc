@@ -1,5 +1,6 @@
 #include "operator/desired/port_guard.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace larder::desired {
@@ -19,10 +20,13 @@ Object ports(const char* protocol, PortRange range) {
 
 std::vector<PortRange> guarded_ports(const api::CachePool& pool,
                                      const std::optional<api::CacheBackend>& backend) {
-  static_assert(kPeersPorts.last < kMooncakePorts.first);
+  static_assert(std::ranges::all_of(api::kPlugins, [](const api::Plugin& plugin) {
+    return !plugin.listens() || plugin.ports.first > kPeersPorts.last;
+  }));
   std::vector<PortRange> guarded;
   if (pool.spec.peers) guarded.push_back(kPeersPorts);
-  if (api::is_mooncake(backend)) guarded.push_back(kMooncakePorts);
+  if (const api::Plugin* plugin = api::listening_plugin_of(backend))
+    guarded.push_back(plugin->ports);
   return guarded;
 }
 

@@ -22,11 +22,8 @@ enum class Isolation {
   kMixed,  // other policies select some of the pods
 };
 
-struct PortRange {
-  int first, last;
-};
+using api::PortRange;
 inline constexpr PortRange kPeersPorts{api::kPeersPort, api::kPeersPort};
-inline constexpr PortRange kMooncakePorts{api::kMooncakeFirstPort, api::kMooncakeLastPort};
 
 // All ports of the pool's pods that a policy of Larder guards, in ascending order.
 std::vector<PortRange> guarded_ports(const api::CachePool& pool,

@@ -1,5 +1,5 @@
 #include "operator/desired/larderd.h"
-#include "operator/desired/mooncake.h"
+#include "operator/desired/plugin.h"
 #include "operator/desired/short_hash.h"
 
 namespace larder::desired {
@@ -29,9 +29,8 @@ std::string restart_hash(const api::CachePool& pool,
   all.push_back(larderd_config(without_live_keys(pool), backend, engine));
   all.push_back(larderd_container(pool, backend, defaults, engine));
   all.push_back(larderd_volumes(pool, backend));
-  if (api::is_mooncake(backend))
-    if (std::optional<api::Object> plugin = mooncake_container(pool, *backend, defaults))
-      all.push_back(*std::move(plugin));
+  if (std::optional<api::Object> plugin = plugin_container(pool, backend, defaults))
+    all.push_back(*std::move(plugin));
   // Placement Node: engines run in other pods with their own hash. A change of theirs does not roll
   // larderd.
   if (pool.spec.placement == api::Placement::kSidecar) all.push_back(engine_hash(pool, defaults));

@@ -57,7 +57,8 @@ void add_pods(BackendState& seen) {
              " larderd read from the backend and cannot use the backend fully (" +
              reconcile::some_of(degraded) + "): " + why_degraded,
          "if a Redis or Valkey is full, set maxmemory-policy allkeys-lru, or raise maxmemory; a "
-         "full Mooncake needs more contributed memory"});
+         "full Mooncake needs more contributed memory, a full InfiniStore a larger "
+         "--prealloc-size"});
   if (!without.empty())
     seen.findings.push_back(
         {Weight::kPerhaps, "PodsWithoutIt",

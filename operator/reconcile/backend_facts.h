@@ -31,7 +31,7 @@ struct BackendFacts {
   Result<desired::ServerIds> ids = desired::ServerIds::kOurs;  // of a managed backend's server
   Brought brought;               // result for the objects of a managed backend
   k8s::ObjectPtr stateful_set;   // of a managed backend; null: not there yet
-  bool no_plugin_image = false;  // type Mooncake, and the operator has no image of the plug-in
+  bool no_plugin_image = false;  // the operator has no image of the backend's plug-in
   BackendSecrets secrets;
   std::optional<Result<BackendSeen>> seen;  // empty: no check
   SidecarsView sidecars;

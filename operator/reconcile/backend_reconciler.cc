@@ -6,6 +6,7 @@
 #include "operator/api/cache_pool.h"
 #include "operator/api/names.h"
 #include "operator/desired/backend_objects.h"
+#include "operator/desired/plugin.h"
 #include "operator/reconcile/backend_status.h"
 
 namespace larder::reconcile {
@@ -90,8 +91,8 @@ BackendFacts BackendReconciler::observe(const Object& object) const {
   }
   facts.backend = std::move(*parsed);
   facts.ids = ids_in(context_.client, *facts.backend);
-  facts.no_plugin_image =
-      api::is_mooncake(facts.backend) && context_.defaults.mooncake_image.empty();
+  facts.no_plugin_image = api::plugin_of(facts.backend) &&
+                          desired::plugin_image(*facts.backend, context_.defaults).empty();
   facts.secrets = read_secrets(context_.client, *facts.backend);
   facts.sidecars = sidecars_of({facts.backend->ns, facts.backend->name});
   return facts;
@@ -110,8 +111,8 @@ void BackendReconciler::observe_applied(BackendFacts& facts, const std::stop_tok
   const api::CacheBackend& backend = *facts.backend;
   for (const k8s::ObjectPtr& child : children_of(context_.children, owner_of(backend)))
     if (api::text_at(*child, "kind") == "StatefulSet") facts.stateful_set = child;
-  // Only plug-ins speak to Mooncake: larderd's answers tell the state.
-  if (api::is_mooncake(facts.backend)) return;
+  // Only the plug-in speaks to the service: larderd's answers tell the state.
+  if (api::plugin_of(facts.backend)) return;
   // Without the password the check would report a wrong password, and hide the missing Secret.
   if (!facts.secrets.missing.empty() || !facts.secrets.unreadable.empty()) return;
   // Check under the prefix of a pool, since the user's permissions may be limited to the prefix.

@@ -79,15 +79,17 @@ Condition reachable(const BackendFacts& facts) {
   if (!facts.secrets.missing.empty()) return reachable_by_sidecars(facts, facts.secrets.missing);
   if (!facts.secrets.unreadable.empty())
     return reachable_by_sidecars(facts, facts.secrets.unreadable);
+  const api::Plugin* plugin = api::plugin_of(facts.backend);
   if (facts.no_plugin_image)
     return {"Reachable", Truth::kFalse, "NoPluginImage",
-            "the operator has no image of the plug-in larder-mooncake: set mooncake.image of the "
-            "chart, then restart the pods"};
+            "the operator has no image of the plug-in " + std::string(plugin->container) +
+                ": set " + std::string(plugin->scheme) +
+                ".image of the chart, then restart the pods"};
   if (!facts.seen)
-    return reachable_by_sidecars(
-        facts, api::is_mooncake(facts.backend)
-                   ? "only larder-mooncake in the pods of a pool speaks to Mooncake"
-                   : "the operator has not checked the backend yet");
+    return reachable_by_sidecars(facts, plugin ? "only " + std::string(plugin->container) +
+                                                     " in the pods of a pool speaks to " +
+                                                     std::string(plugin->service)
+                                               : "the operator has not checked the backend yet");
   if (!facts.seen->ok())
     return {"Reachable", Truth::kFalse, "CannotBeAsked", facts.seen->status().text()};
   if (const BackendFinding* bad = first_of(facts, Weight::kUnusable))
@@ -184,8 +186,8 @@ std::vector<Condition> backend_conditions(const BackendFacts& facts) {
       conditions.push_back(objects_applied(facts.brought, "backend", "the objects of the server"));
     conditions.push_back(secret_missing(facts));
     conditions.push_back(reachable(facts));
-    // The operator cannot ask a Mooncake for its settings.
-    if (!api::is_mooncake(facts.backend)) conditions.push_back(well_set(facts));
+    // The operator cannot ask a service behind a plug-in for its settings.
+    if (!api::plugin_of(facts.backend)) conditions.push_back(well_set(facts));
     conditions.push_back(cache_serves(facts.sidecars));
   }
   // Ready is first, where `kubectl describe` shows the condition first.
@@ -209,10 +211,11 @@ Object backend_status(const BackendFacts& facts, const Object& before, const std
     if (seen.ping_ns > 0)
       status["latency"] = steady_latency(seen.ping_ns, api::text_at(before, "status.latency"));
   }
-  if (api::is_mooncake(facts.backend) && !facts.sidecars.mode.empty()) {
-    // "larder-mooncake 0.3.13.post1": the version of Mooncake's client in the plug-in.
+  if (const api::Plugin* plugin = api::plugin_of(facts.backend);
+      plugin && !facts.sidecars.mode.empty()) {
+    // "larder-mooncake 0.3.13.post1": the version of the service's client in the plug-in.
     const std::string& mode = facts.sidecars.mode;
-    status["server"] = "Mooncake";
+    status["server"] = plugin->service;
     if (const std::size_t space = mode.rfind(' '); space != std::string::npos)
       status["version"] = mode.substr(space + 1);
   }

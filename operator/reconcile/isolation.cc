@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "operator/api/names.h"
-#include "operator/desired/mooncake.h"
 #include "operator/desired/peer_objects.h"
+#include "operator/desired/plugin.h"
 
 namespace larder::reconcile {
 namespace {
@@ -42,7 +42,10 @@ bool selects(const Object& selector, const Object& labels) {
 
 bool is_own(const Object& policy, const api::CachePool& pool) {
   const std::string name = api::name_of(policy);
-  return name == desired::peers_name(pool) || name == desired::mooncake_name(pool);
+  return name == desired::peers_name(pool) ||
+         std::ranges::any_of(api::kPlugins, [&](const api::Plugin& plugin) {
+           return plugin.listens() && name == desired::plugin_policy_name(pool, plugin);
+         });
 }
 
 }  // namespace

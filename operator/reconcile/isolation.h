@@ -12,7 +12,7 @@
 namespace larder::reconcile {
 
 // `policies`: of the pool's namespace. `pods`: of the pool; only pods with api::kPeersLabel or
-// api::kMooncakeLabel count.
+// the label of a plug-in that listens count.
 desired::Isolation isolation_of(const api::CachePool& pool,
                                 const std::vector<k8s::ObjectPtr>& policies,
                                 const std::vector<PodView>& pods);

@@ -1,5 +1,6 @@
 #include "operator/reconcile/pod_view.h"
 
+#include <algorithm>
 #include <array>
 
 #include "operator/api/names.h"
@@ -64,9 +65,12 @@ bool has_larderd(const Object& pod) {
   return false;
 }
 
-// Ports for the members of a pool or of Mooncake (desired/port_guard.h).
+// Ports for the peers of a pool, or of a plug-in (desired/port_guard.h).
 bool has_guarded_ports(const Object& pod) {
-  return api::label(pod, api::kPeersLabel) || api::label(pod, api::kMooncakeLabel);
+  return api::label(pod, api::kPeersLabel) ||
+         std::ranges::any_of(api::kPlugins, [&pod](const api::Plugin& plugin) {
+           return plugin.listens() && api::label(pod, plugin.label);
+         });
 }
 
 // The scheduler's own message, for example "0/3 nodes are available: 3 Insufficient memory".

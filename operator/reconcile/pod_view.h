@@ -18,7 +18,7 @@ struct PodView {
   bool ready = false;        // larderd's container is ready
   bool over = false;         // succeeded, failed or under deletion; not counted
   bool host_network = false;
-  api::Object labels;        // of a pod with guarded ports (api::kPeersLabel, api::kMooncakeLabel)
+  api::Object labels;        // of a pod with guarded ports (api::kPeersLabel, a plug-in's label)
   std::string config;        // annotation larder.dev/config
   std::string restart_hash;  // annotation larder.dev/restart-hash
   std::string notice;        // annotation larder.dev/notice

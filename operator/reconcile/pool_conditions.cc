@@ -166,6 +166,12 @@ Condition without_pods(const PoolFacts& facts) {
               "of these pods"};
 }
 
+std::string image_to_check(const std::string& container) {
+  const api::Plugin* plugin = api::plugin_in(container);
+  return plugin ? ". Check " + std::string(plugin->scheme) + ".image of the chart"
+                : ". Check spec.image";
+}
+
 // The remedy, from the first pod with the trouble.
 std::string remedy(Trouble trouble, const PodView& pod, const Heard& heard) {
   const auto down = heard.down.find(pod.uid);
@@ -177,10 +183,7 @@ std::string remedy(Trouble trouble, const PodView& pod, const Heard& heard) {
       return (what.empty() ? "larderd was killed for memory" : what) +
              ": remove or raise spec.resources.limits.memory";
     case Trouble::kImageNotPulled:
-      return pod.waiting + ": " + quoted(pod.waiting_text) +
-             (pod.waiting_container == api::kMooncakeContainer
-                  ? ". Check mooncake.image of the chart"
-                  : ". Check spec.image") +
+      return pod.waiting + ": " + quoted(pod.waiting_text) + image_to_check(pod.waiting_container) +
              ", and whether the node may pull the image";
     case Trouble::kDoesNotRun:
       return (what.empty() ? pod.waiting + ": " + quoted(pod.waiting_text)
@@ -371,7 +374,8 @@ std::vector<Condition> pool_conditions(const PoolFacts& facts) {
       conditions.push_back(engines_attached(facts));
     conditions.push_back(cache_serves(facts));
     if (facts.pool->spec.peers) conditions.push_back(peers_reachable(facts));
-    if (api::is_mooncake(facts.parsed_backend)) conditions.push_back(ports_guarded(facts));
+    if (const api::Plugin* plugin = api::listening_plugin_of(facts.parsed_backend))
+      conditions.push_back(ports_guarded(facts, *plugin));
     conditions.push_back(helping(facts));
   }
   conditions.insert(conditions.begin(), ready(facts, conditions));

@@ -4,6 +4,9 @@
 {{- with .Values.mooncake.image }}
 - --mooncake-image={{ . }}
 {{- end }}
+{{- with .Values.infinistore.image }}
+- --infinistore-image={{ . }}
+{{- end }}
 {{- with include "larder.imageRegistry" . }}
 - --image-registry={{ . }}
 {{- end }}

@@ -79,9 +79,9 @@ std::string of_resources(const Input& input) {
 std::string ours(std::int64_t port, const Input& input) {
   if (port == api::kPeersPort && input.pool->spec.peers)
     return std::to_string(port) + ", which larderd uses for peers";
-  if (api::is_mooncake(input.backend) && port >= api::kMooncakeFirstPort &&
-      port <= api::kMooncakeLastPort)
-    return std::to_string(port) + ", one of those that Mooncake uses";
+  if (const api::Plugin* plugin = api::listening_plugin_of(input.backend);
+      plugin && port >= plugin->ports.first && port <= plugin->ports.last)
+    return std::to_string(port) + ", one of those that " + std::string(plugin->service) + " uses";
   if (port == api::kMetricsPort) return std::to_string(port) + ", which larderd uses for metrics";
   return port == api::kSupervisorPort
              ? std::to_string(port) + ", which larderd's supervisor uses for the operator"

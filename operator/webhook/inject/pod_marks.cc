@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "operator/api/names.h"
-#include "operator/desired/mooncake.h"
 #include "operator/desired/peer_objects.h"
+#include "operator/desired/plugin.h"
 #include "operator/webhook/inject/pod_form.h"
 
 namespace larder::webhook {
@@ -66,8 +66,7 @@ void mark_injected(Object& pod, const Input& input) {
   const desired::EnginePod engine{api::truth_at(pod, "spec.hostNetwork")};
   if (input.pool->spec.peers && !engine.host_network)
     pod["metadata"]["labels"].update(desired::peers_labels(*input.pool));
-  if (api::is_mooncake(input.backend) && !engine.host_network)
-    pod["metadata"]["labels"].update(desired::mooncake_labels(*input.backend));
+  if (!engine.host_network) pod["metadata"]["labels"].update(desired::plugin_labels(input.backend));
   annotations[std::string(api::kConfigAnnotation)] =
       desired::larderd_config(*input.pool, input.backend, engine);
   annotations[std::string(api::kRestartAnnotation)] =

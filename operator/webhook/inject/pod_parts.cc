@@ -4,7 +4,7 @@
 #include <array>
 
 #include "operator/api/names.h"
-#include "operator/desired/mooncake.h"
+#include "operator/desired/plugin.h"
 #include "operator/desired/quantity.h"
 #include "operator/webhook/inject/gpu_access.h"
 #include "operator/webhook/inject/limit_range.h"
@@ -123,17 +123,16 @@ std::string refused_plugin(const Input& input) {
 
 // The plug-in of the pool's backend; empty: none.
 std::optional<Object> plugin_container(Object& pod, const Input& input, const UserIds& ids) {
-  if (!api::is_mooncake(input.backend)) return std::nullopt;
   std::optional<Object> plugin =
-      desired::mooncake_container(*input.pool, *input.backend, input.defaults);
+      desired::plugin_container(*input.pool, input.backend, input.defaults);
   if (!plugin) return std::nullopt;
   if (std::string why = refused_plugin(input); !why.empty()) {
     give_notice(pod, std::move(why));
     return std::nullopt;
   }
-  // RDMA needs root (desired/mooncake.cc).
+  // RDMA needs root (desired/plugin.cc).
   if (!input.backend->spec.mooncake.rdma) set_ids(*plugin, ids.plugin, ids.group, input);
-  // The memory stays: less than for the contribution would end in a kill. A limit of the namespace
+  // The memory stays: less than that of the plug-in would end in a kill. A limit of the namespace
   // refuses the pod instead.
   const Object memory = (*plugin)["resources"]["limits"]["memory"];
   fit_resources(*plugin, {{"limits", {{"memory", memory}}}, {"requests", {{"memory", memory}}}},

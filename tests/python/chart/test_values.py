@@ -21,6 +21,7 @@ WRONG = {  # a user's value -> helm's message
         "at '/image/pullPolicy': value must be one of 'Always', 'IfNotPresent', 'Never'"
     ),
     "mooncake.image=a b": "at '/mooncake/image': 'a b' does not match",
+    "infinistore.image=a b": "at '/infinistore/image': 'a b' does not match",
     "replicas=0": "at '/replicas': minimum: got 0, want 1",
     "replicas=two": "at '/replicas': got string, want integer",
     "logLevel=trace": "at '/logLevel': value must be one of 'debug', 'info', 'warning', 'error'",
@@ -157,6 +158,7 @@ OTHER = {  # another value for each key: the rendered chart must then differ
     "peerSecrets": '[{"namespace": "models", "pools": ["chat"]}]',
     "crds.install": "false",
     "mooncake.image": '"mirror.example/larder-mooncake:1"',
+    "infinistore.image": '"mirror.example/larder-infinistore:1"',
     "webhook.excludedNamespaces": '["a"]',
     "webhook.timeoutSeconds": "6",
     "webhook.certManager.enabled": "true",

@@ -113,7 +113,7 @@ def ours(pod):
     return {
         one["name"]: one
         for one in native_sidecars(pod) + pod["spec"]["containers"]
-        if one["name"] in ("larder", "larder-mooncake")
+        if one["name"] in ("larder", "larder-mooncake", "larder-infinistore")
     }
 
 

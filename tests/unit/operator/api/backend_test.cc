@@ -37,7 +37,7 @@ TEST(ParseBackend, AMooncakeHasAMasterAndAPlugIn) {
       "{type: Mooncake, endpoints: ['m.cache.svc:50051'], mooncake: {protocol: rdma, devices: "
       "[mlx5_0], deviceResource: rdma/hca, contribute: 8Gi}}");
   ASSERT_TRUE(backend.ok()) << backend.status().text();
-  EXPECT_TRUE(is_mooncake(*backend));
+  EXPECT_EQ(plugin_of(*backend)->container, "larder-mooncake");
   EXPECT_EQ(url_of(*backend), "mooncake://m.cache.svc:50051");
   EXPECT_TRUE(backend->spec.mooncake.rdma);
   EXPECT_EQ(backend->spec.mooncake.contribute_bytes, 8ULL << 30);
@@ -46,7 +46,16 @@ TEST(ParseBackend, AMooncakeHasAMasterAndAPlugIn) {
   EXPECT_EQ(url_of(*smallest), "mooncake://[fd00::7]:50051");
   EXPECT_FALSE(smallest->spec.mooncake.rdma);
   EXPECT_EQ(smallest->spec.mooncake.contribute_bytes, 0U);
-  EXPECT_FALSE(is_mooncake(*parse("{endpoints: ['redis:6379']}")));
+  EXPECT_EQ(plugin_of(*parse("{endpoints: ['redis:6379']}")), nullptr);
+  EXPECT_EQ(plugin_of(std::nullopt), nullptr);
+}
+
+TEST(ParseBackend, AnInfiniStoreHasAServerAndAPlugIn) {
+  const Result<CacheBackend> backend = parse("{type: InfiniStore, endpoints: ['i:22345']}");
+  ASSERT_TRUE(backend.ok()) << backend.status().text();
+  EXPECT_EQ(plugin_of(*backend)->container, "larder-infinistore");
+  EXPECT_FALSE(plugin_of(*backend)->listens());
+  EXPECT_EQ(url_of(*backend), "infinistore://i:22345");
 }
 
 TEST(ParseBackend, WhatIsWrongIsNamed) {
@@ -56,12 +65,21 @@ TEST(ParseBackend, WhatIsWrongIsNamed) {
        "spec.endpoints: is not for a managed backend"},
       {"{endpoints: ['a:1', 'b:1']}",
        "spec.endpoints: has several items: mode Standalone takes one"},
-      {"{type: InfiniStore, endpoints: ['a:1']}",
-       "spec.type: 'InfiniStore' is not one of: Redis, Mooncake"},
+      {"{type: Memcached, endpoints: ['a:1']}",
+       "spec.type: 'Memcached' is not one of: Redis, Mooncake, InfiniStore"},
+      {"{type: InfiniStore}", "spec.endpoints: is missing"},
+      {"{type: InfiniStore, endpoints: ['a:1', 'b:1']}",
+       "spec.endpoints: has several items: type InfiniStore takes one"},
+      {"{type: InfiniStore, endpoints: ['a:1'], mooncake: {}}",
+       "spec.mooncake: is for type Mooncake"},
+      {"{type: InfiniStore, endpoints: ['a:1'], password: {name: s}}",
+       "spec.password: is for type Redis"},
+      {"{type: InfiniStore, endpoints: ['a:1'], tls: {}}", "spec.tls: is for type Redis"},
+      {"{type: InfiniStore, managed: {memory: 1Gi}}", "spec.managed: is for type Redis"},
       {"{endpoints: ['a:1'], mooncake: {}}", "spec.mooncake: is for type Mooncake"},
       {"{type: Mooncake}", "spec.endpoints: is missing"},
       {"{type: Mooncake, endpoints: ['a:1', 'b:1']}",
-       "spec.endpoints: has several items: type Mooncake takes one, the master"},
+       "spec.endpoints: has several items: type Mooncake takes one"},
       {"{type: Mooncake, endpoints: ['mooncake://a:1']}",
        "spec.endpoints: 'mooncake://a:1' is not an endpoint"},
       {"{type: Mooncake, managed: {memory: 1Gi}}", "spec.managed: is for type Redis"},

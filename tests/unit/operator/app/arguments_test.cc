@@ -40,8 +40,12 @@ TEST(ArgumentsTest, ImageRegistryIsOptional) {
       "m:5000/a");
 }
 
-TEST(ArgumentsTest, TheImageOfMooncakesPlugInIsOptional) {
+TEST(ArgumentsTest, TheImagesOfPlugInsAreOptional) {
   EXPECT_EQ(parse_arguments(Words{"--image=larder:1"}, kPod)->mooncake_image, "");
+  EXPECT_EQ(parse_arguments(Words{"--image=larder:1"}, kPod)->infinistore_image, "");
+  EXPECT_EQ(parse_arguments(Words{"--image=larder:1", "--infinistore-image=i:1"}, kPod)
+                ->infinistore_image,
+            "i:1");
   EXPECT_EQ(
       parse_arguments(Words{"--image=larder:1", "--mooncake-image=m:1"}, kPod)->mooncake_image,
       "m:1");

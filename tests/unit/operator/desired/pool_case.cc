@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "operator/api/names.h"
-#include "operator/desired/mooncake.h"
+#include "operator/desired/plugin.h"
 #include "tests/unit/operator/api/yaml_object.h"
 
 namespace larder::test {
@@ -27,8 +27,7 @@ void add(const std::string& what, const Object& object, std::string& text) {
 }
 
 std::optional<Object> plugin_of(const PoolCase& one) {
-  if (!api::is_mooncake(one.backend)) return std::nullopt;
-  return desired::mooncake_container(*one.pool, *one.backend, one.defaults);
+  return desired::plugin_container(*one.pool, one.backend, one.defaults);
 }
 
 void add_pool(const PoolCase& one, std::string& text) {

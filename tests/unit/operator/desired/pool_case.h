@@ -14,7 +14,11 @@ namespace larder::test {
 struct PoolCase {
   std::optional<api::CachePool> pool;
   std::optional<api::CacheBackend> backend;
-  desired::Defaults defaults{"larder:0.1.0", true, "larder-system", "larder-mooncake:0.1.0"};
+  desired::Defaults defaults{"larder:0.1.0",
+                             true,
+                             "larder-system",
+                             {{api::BackendType::kMooncake, "larder-mooncake:0.1.0"},
+                              {api::BackendType::kInfiniStore, "larder-infinistore:0.1.0"}}};
   desired::EnginePod engine;
 };
 

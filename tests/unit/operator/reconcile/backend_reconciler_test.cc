@@ -166,7 +166,7 @@ TEST(BackendReconcilerTest, FullServerIsReachableAndReportsRefusals) {
 // Only the plug-ins speak to Mooncake.
 TEST(BackendReconcilerTest, AMooncakeIsJudgedByTheSidecars) {
   Reconciling run;
-  run.world.defaults.mooncake_image = "larder-mooncake:1";
+  run.world.defaults.plugin_images = {{api::BackendType::kMooncake, "larder-mooncake:1"}};
   run.backend("cache", R"({"type": "Mooncake", "endpoints": ["m:50051"]})");
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   EXPECT_TRUE(run.once().status.ok());
@@ -193,11 +193,38 @@ TEST(BackendReconcilerTest, AMooncakeIsJudgedByTheSidecars) {
 }
 
 // covers F-390
-TEST(BackendReconcilerTest, AMooncakeNeedsTheImageOfThePlugin) {
+TEST(BackendReconcilerTest, APluginNeedsItsImage) {
   Reconciling run;
-  run.backend("cache", R"({"type": "Mooncake", "endpoints": ["m:50051"]})");
-  EXPECT_TRUE(run.once().status.ok());
-  EXPECT_EQ(run.ready(), "False NoPluginImage");
+  const auto ready = [&run](const char* type) {
+    const std::string spec = std::string(R"({"type": ")") + type + R"(", "endpoints": ["s:1"]})";
+    run.backend("cache", spec.c_str());
+    EXPECT_TRUE(run.once().status.ok());
+    return run.ready();
+  };
+  EXPECT_EQ(ready("Mooncake"), "False NoPluginImage");
+  run.world.defaults.plugin_images = {{api::BackendType::kMooncake, "larder-mooncake:1"}};
+  EXPECT_EQ(ready("Mooncake"), "Unknown NotChecked");
+  EXPECT_EQ(ready("InfiniStore"), "False NoPluginImage") << "another plug-in, another image";
+  const Object status = (*run.api.find(resources::kBackends, "ml", "cache"))["status"];
+  EXPECT_NE(status["lastError"].get<std::string>().find(
+                "larder-infinistore: set infinistore.image of the chart"),
+            std::string::npos)
+      << status["lastError"];
+}
+
+TEST(BackendReconcilerTest, AnInfiniStoreHasTheWordsOfItsPlugin) {
+  Reconciling run;
+  run.world.defaults.plugin_images = {{api::BackendType::kInfiniStore, "larder-infinistore:1"}};
+  run.backend("cache", R"({"type": "InfiniStore", "endpoints": ["i:22345"]})");
+  run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
+  run.api.as_user(resources::kPods, pod({}));
+  run.answers["chat-1"].backend = LarderdAnswer::Backend{true, "", "larder-infinistore 0.2.35"};
+  run.once();
+  EXPECT_EQ(run.ready(), "True BySidecars");
+  EXPECT_EQ(run.check.asked, 0);
+  const Object status = (*run.api.find(resources::kBackends, "ml", "cache"))["status"];
+  EXPECT_EQ(status["server"], "InfiniStore");
+  EXPECT_EQ(status["version"], "0.2.35");
 }
 
 TEST(BackendReconcilerTest, AManagedOneHasItsObjectsAndASecondTimeIsQuiet) {

@@ -153,6 +153,10 @@ TEST(PoolConditionsTest, TellsWhetherAPolicyGuardsMooncake) {
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");
   facts.pods[0].host_network = true;
   EXPECT_EQ(in_short(of_type(facts, "PortsGuarded")), "False HostNetwork");
+  facts.parsed_backend->spec.type = api::BackendType::kInfiniStore;
+  EXPECT_TRUE(std::ranges::none_of(pool_conditions(facts), [](const Condition& condition) {
+    return condition.type == "PortsGuarded";
+  })) << "larder-infinistore listens at no port";
 }
 
 // covers F-214, F-216, F-394
@@ -170,9 +174,12 @@ TEST(PoolConditionsTest, WhatKeepsLarderdFromRunning) {
   EXPECT_NE(of_type(facts, "Ready").message.find("spec.image"), std::string::npos);
   pod.waiting_container = "larder-mooncake";
   EXPECT_NE(of_type(facts, "Ready").message.find("mooncake.image of the chart"), std::string::npos);
+  pod.waiting_container = "larder-infinistore";
+  EXPECT_NE(of_type(facts, "Ready").message.find("infinistore.image of the chart"),
+            std::string::npos);
   pod.waiting = "CrashLoopBackOff";
   EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "False DoesNotRun");
-  EXPECT_NE(of_type(facts, "Ready").message.find("-c larder-mooncake"), std::string::npos);
+  EXPECT_NE(of_type(facts, "Ready").message.find("-c larder-infinistore"), std::string::npos);
   pod.killed_for_memory = true;
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False OutOfMemory");
 }

@@ -18,8 +18,12 @@ struct InjectionCase {
   std::string pool_name;
   std::optional<api::CachePool> pool;
   std::optional<api::CacheBackend> backend;
-  desired::Defaults defaults{"registry.example/larder:0.1.0", true, "",
-                             "registry.example/larder-mooncake:0.1.0"};
+  desired::Defaults defaults{
+      "registry.example/larder:0.1.0",
+      true,
+      "",
+      {{api::BackendType::kMooncake, "registry.example/larder-mooncake:0.1.0"},
+       {api::BackendType::kInfiniStore, "registry.example/larder-infinistore:0.1.0"}}};
   bool by_pod = true;
   webhook::Surroundings surroundings;
   std::map<std::string, api::Object> config_maps;  // by name

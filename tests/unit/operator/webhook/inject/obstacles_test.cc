@@ -66,6 +66,8 @@ TEST(Injection, NeedsThePortsOfMooncakeOnlyForAPoolWithMooncake) {
   EXPECT_NE(one.inject().refused.find("has port 24050, one of those that Mooncake uses"),
             std::string::npos)
       << one.inject().refused;
+  one.backend->spec.type = api::BackendType::kInfiniStore;
+  EXPECT_EQ(one.inject().refused, "") << "larder-infinistore listens at no port";
 }
 
 // The API server refuses a pod with an absent class, or with another node selector than the class.

@@ -68,7 +68,7 @@ TEST(UserIds, OfAPluginIsAnother) {
     return one;
   };
   const auto ids = [&](const InjectionCase& one) {
-    Object security = security_of(injected(with_plugin(one)), api::kMooncakeContainer);
+    Object security = security_of(injected(with_plugin(one)), "larder-mooncake");
     return std::pair(security["runAsUser"], security["runAsGroup"]);
   };
   InjectionCase one = container_case("{command: [vllm, serve, m]}");

@@ -27,7 +27,7 @@ struct MooncakePool : OperatorWorld {
   }
   void add_pod(const std::string& name, const std::string& app) {
     Object one = pod({.name = name});
-    one["metadata"]["labels"].update({{std::string(api::kMooncakeLabel), "shared"}, {"app", app}});
+    one["metadata"]["labels"].update({{"larder.dev/mooncake", "shared"}, {"app", app}});
     api.as_user(resources::kPods, one);
   }
   // The rules of the pool's policy; 0: there is none.
