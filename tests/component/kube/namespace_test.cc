@@ -42,14 +42,15 @@ class PoolInRealNamespaces final : public PoolLookup {
                 {namespaces_.get(), limit_ranges_.get(), quotas_.get()}) {}
 
   // The pool "class-NAME" has the RuntimeClass NAME, and "claim-NAME" a disk of the StorageClass
-  // NAME; "claim-" has a disk of the default class.
+  // NAME; "claim" has a disk of the default class.
   Result<api::CachePool> pool(const std::string& ns, const std::string& name) override {
     Object spec = {{"memory", {{"size", "4Gi"}}}};
     if (name.starts_with("class-"))
       spec.update({{"transfer", "sidecar"}, {"runtimeClassName", name.substr(6)}});
-    if (name.starts_with("claim-"))
-      spec["disk"] = {
-          {"size", "10Gi"}, {"volume", "ephemeral"}, {"storageClassName", name.substr(6)}};
+    if (name == "claim" || name.starts_with("claim-"))
+      spec["disk"] = {{"size", "10Gi"},
+                      {"volume", "ephemeral"},
+                      {"storageClassName", name == "claim" ? "" : name.substr(6)}};
     return api::parse_pool(
         {{"metadata",
           {{"name", name}, {"namespace", ns}, {"uid", "6f1c8e6e-0000-4000-8000-000000000001"}}},
@@ -343,13 +344,13 @@ TEST_F(NamespaceTest, PodOfPoolWithAbsentStorageClassIsLeftAlone) {
   put_class();
   EXPECT_THAT(made_with("claim-fast"), HasSubstr("larder.dev/injected"));
   EXPECT_THAT(made_with("claim-slow"), HasSubstr("the cluster has no StorageClass \\\"slow\\\""));
-  EXPECT_THAT(made_with("claim-"), HasSubstr("the cluster has no default one"));
+  EXPECT_THAT(made_with("claim"), HasSubstr("the cluster has no default one"));
   fast["metadata"]["annotations"] = {{"storageclass.kubernetes.io/is-default-class", "true"}};
   put_class();
-  EXPECT_THAT(made_with("claim-"), HasSubstr("larder.dev/injected"));
+  EXPECT_THAT(made_with("claim"), HasSubstr("larder.dev/injected"));
   quota("{fast.storageclass.storage.k8s.io/requests.storage: 5Gi}",
         "{fast.storageclass.storage.k8s.io/requests.storage: 0}");
-  EXPECT_THAT(made_with("claim-"), HasSubstr("has 5Gi of fast.storageclass.storage.k8s.io"));
+  EXPECT_THAT(made_with("claim"), HasSubstr("has 5Gi of fast.storageclass.storage.k8s.io"));
   EXPECT_TRUE(connection_->client->remove(k8s::resources::kStorageClasses, "", "fast").ok());
 }
 
