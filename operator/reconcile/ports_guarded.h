@@ -1,5 +1,5 @@
-// The condition PortsGuarded of a pool with a plug-in that listens, e.g. larder-mooncake: whether a
-// NetworkPolicy guards the ports of the plug-in, which have no password. Pure; thread-safe.
+// The condition PortsGuarded of a pool with a listening plug-in: whether a NetworkPolicy guards the
+// plug-in's ports, which have no password. Pure; thread-safe.
 #pragma once
 
 #include "operator/api/names.h"
