@@ -16,6 +16,7 @@ using namespace larder::fuzz;
 constexpr std::uint64_t kSlots = 8;
 constexpr std::uint64_t kFirstGeneration = 1000;
 constexpr store::SessionNumber kHostile = 1, kOther = 2;
+using Unfinished = session::EventReader::Unfinished;
 
 class World {
  public:
@@ -40,7 +41,7 @@ class World {
       case kHead: region_->event_head = input.take<std::uint64_t>(); return;
       case kEvent: return add_event(input);
       case kRing: return fill_ring(input);
-      case kDrain: return drain();
+      case kDrain: return drain(Unfinished::kOneTick);
       case kReserve: box_.put(kOther, input.byte()); return;
       case kEvict:  // more than fits, so that holds are scanned
         for (std::uint64_t n = input.byte(), end = n + kSlots; n < end; ++n) box_.put(kOther, n);
@@ -60,7 +61,7 @@ class World {
 
   void check() const { bystander_.check(); }
   void finish() {
-    drain();
+    drain(Unfinished::kLost);
     for (const store::SessionNumber session : {kHostile, kOther}) {
       box_.store().sessions().end(session);
       box_.store().sessions().release_quarantine(session);
@@ -93,10 +94,10 @@ class World {
       region_->events[(first + i) % protocol::kEventSlots].sequence = first + i + 1;
     region_->event_head = first + count;
   }
-  void drain() {
+  void drain(Unfinished unfinished) {
     const std::uint64_t lost = box_.stats().events_lost;
     reader_.drain(*region_, {box_.store(), box_.stats(), model_, 256, reuse_tracker_, namespaces_},
-                  true);
+                  unfinished);
     must(box_.stats().events_lost - lost <= 2ULL * protocol::kEventSlots,
          "one turn reads at most one ring");
   }
