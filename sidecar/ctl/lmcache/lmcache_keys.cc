@@ -108,7 +108,9 @@ constexpr LmcacheKey kKeys[] = {
      "the keys are vLLM's own block hashes: see its --prefix-caching-hash-algo"},
     {"min_retrieve_tokens", kNone,
      "see min_tokens in kv_connector_extra_config, which skips short prompts"},
-    {"priority_limit", kNone, "one request opts out with kv_transfer_params {\"larder\": \"off\"}"},
+    {"priority_limit", kNone,
+     "one request opts out with kv_transfer_params {\"larder\": \"off\"}, or stores chunks that "
+     "leave first with {\"larder\": {\"priority\": \"low\"}}"},
     {"hit_miss_ratio", kNone, "the engine always loads hits"},
     {"blocking_timeout_secs", kAlways, kDeadlines},
     {"lookup_timeout_ms", kAlways, "a look-up reads shared memory without a wait"},
