@@ -32,6 +32,16 @@ SPECS = {
     "chosen": {"memory": {"size": "1Gi"}, "podSecurity": {"runAsUser": 1000660005}},
     "nodes": {"memory": {"size": "1Gi"}, "placement": "Node"},
 }
+# The class of the claim: without a default one the pod would start without a cache.
+DEFAULT_CLASS = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {
+        "name": "local",
+        "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+    },
+    "provisioner": "example.com/local",
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +53,7 @@ def world(cluster, plugin, tmp_path_factory):
     cluster.namespace(NAMESPACE, {"test.larder.dev/constraint": "restricted-v2"})
     for key, value in RANGE.items():
         cluster.kubectl("annotate", "namespace", NAMESPACE, f"{key}={value}")
+    cluster.kubectl("apply", "-f", "-", stdin=DEFAULT_CLASS)
     with cluster.installed():
         for name, spec in SPECS.items():
             pool = {"apiVersion": "larder.dev/v1alpha1", "kind": "CachePool", "spec": spec}
@@ -54,6 +65,7 @@ def world(cluster, plugin, tmp_path_factory):
             eventually(lambda: "runAsUser" in refused(cluster, pod(user=7)))
             yield
     cluster.kubectl("delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", "--all")
+    cluster.kubectl("delete", "storageclass", DEFAULT_CLASS["metadata"]["name"])
 
 
 def in_python(made):
