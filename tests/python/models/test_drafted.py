@@ -162,17 +162,19 @@ def test_a_head_drafts_as_if_it_had_computed_the_prompt(kind, larderd, models, t
 LONG = 5 * 128 + 2
 
 
-def over_own_hits(walk, longs):
+def over_own_hits(walk, every):
     """The first runs of four prompts, and requests that hit vLLM's own cache in front of a fork."""
-    whole, fork, other, control = every = [text[:SHORT] for text in longs]
+    whole, control, fork, other = every
+    tail = texts(LONG - SHORT)[0]
 
-    def hits_the_block_of_whole(long):
+    def hits_the_block_of_whole(text):
         """The request without Larder leaves the fifth block in vLLM's own cache."""
+        long = [*text, *tail]
         return [asked(whole), asked(long, off=True), asked(long), *walk.settled()]
 
     first = [asked(whole), {"settle": walk.larderd.admin_socket}, asked(fork), asked(whole)]
-    ruled = [*hits_the_block_of_whole(longs[2]), asked(other), *walk.settled()]
-    unruled = [{"rule": "keys"}, *hits_the_block_of_whole(longs[3]), {"rule": "on"}]
+    ruled = [*hits_the_block_of_whole(other), asked(other), *walk.settled()]
+    unruled = [{"rule": "keys"}, *hits_the_block_of_whole(control), {"rule": "on"}]
     zeroed = [*walk.settled(), {"drafts": "zero"}, asked(fork)]
     return [*alone(*every), *first, *walk.settled(), *ruled, *unruled, asked(control), *zeroed]
 
@@ -185,8 +187,8 @@ def test_forks_that_hit_vllms_own_cache(kind, larderd, models, tmp_path):
     the block's chunk only if the draft KV of the block is that of the fork's next token."""
     what = f"{HEADS[kind].split(',')[0]}: forks that hit vLLM's own cache"
     with record.named(f"{kind}_own_cache", what, SHORT) as told:
-        walk, longs = headed(kind, larderd, tmp_path, models), texts(LONG, forks=3)
-        results = walk.run(over_own_hits(walk, longs))
+        walk, every = headed(kind, larderd, tmp_path, models), texts(SHORT, forks=3)
+        results = walk.run(over_own_hits(walk, every))
         colds, (stored, forked, local, _, _, foreign, again, _, _, unruled, wrong, zeroed) = (
             results[:4],
             results[4:],
@@ -198,13 +200,15 @@ def test_forks_that_hit_vllms_own_cache(kind, larderd, models, tmp_path):
         ]
         assert foreign["local"] == unruled["local"] == 512
         assert [one["hit"] for one in (again, wrong, zeroed)] == [384, 512, 512]
-        each = [step for text in longs[:3] for step in (asked(text[:SHORT]), *walk.settled())]
+        stored_prompts = (every[0], *every[2:])
+        each = [step for text in stored_prompts for step in (asked(text), *walk.settled())]
         second = walk.run([named(), *each])[1:]
         assert [one["hit"] for one in second] == [512] * 3
+        cold, cold_control, *cold_forks = colds
         right = [stored, forked, again, local, *second]
-        for one, cold in zip(right, [*colds[:3], colds[0], *colds[:3]]):
+        for one, cold in zip(right, [cold, *cold_forks, cold, cold, *cold_forks]):
             assert one["tokens"] == cold["tokens"] and differing(one, cold) == 0
-        for one, cold in ((wrong, colds[3]), (zeroed, colds[1])):
+        for one, cold in ((wrong, cold_control), (zeroed, cold_forks[0])):
             assert one["tokens"] == cold["tokens"] and differing(one, cold) > 0, (
                 "the control: draft KV of another next token, and zeroed draft KV, change drafts"
             )
