@@ -158,10 +158,6 @@ def test_a_head_drafts_as_if_it_had_computed_the_prompt(kind, larderd, models, t
         ] == [0, 0, 0]
 
 
-# With two tokens behind its fifth block, vLLM's own hit gives up the fifth block alone.
-LONG = 5 * 128 + 2
-
-
 def over_own_hits(walk, every):
     """The first runs of four prompts, and requests that hit vLLM's own cache in front of a fork."""
     whole, control, fork, other = every
