@@ -23,9 +23,10 @@ constexpr std::size_t kMostRows = 20;  // one screen
 // server.
 std::string server_of(const Object& backend) {
   std::string text;
-  const bool mooncake = api::text_at(backend, "spec.type") == "Mooncake";
+  const std::string type = api::text_at(backend, "spec.type");
+  const bool plugin = type == "Mooncake" || type == "InfiniStore";
   for (const char* path :
-       {"status.server", "status.version", mooncake ? "spec.mooncake.protocol" : "spec.mode",
+       {"status.server", "status.version", plugin ? "spec.mooncake.protocol" : "spec.mode",
         "status.role", "status.memory.text", "status.latency"})
     if (const std::string part = base::printable(api::text_at(backend, path)); !part.empty())
       text += (text.empty() ? "" : std::string(path) == "status.version" ? " " : ", ") + part;

@@ -198,7 +198,8 @@ PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::strin
     if (Result<api::CacheBackend> backend = pools_.backend(ns, input.pool->spec.backend);
         backend.ok())
       input.backend = *std::move(backend);
-  if (input.pool) input.classes = classes_of(input);
+  // Larder reads no class of the cluster for the other pods of a namespace with a cache.
+  if (input.pool && !needs_no_pool(input)) input.classes = classes_of(input);
   try {
     return verdict_of(inject_(input), pool_uid);
   } catch (const std::exception& error) {  // inject() does not throw; a pod must start despite bugs

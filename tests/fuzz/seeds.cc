@@ -177,6 +177,8 @@ void session_seeds() {
   write("session", "unpinned",
         begin + commits + act(protocol::Verb::kPin) + act(protocol::Verb::kUnpin) +
             act(protocol::Verb::kEvict));
+  write("session", "demoted",
+        begin + commits + act(protocol::Verb::kDemote) + reserve_op(0, 1, 10, 12));
   const std::string below = u8({kTier, kStoreBelow, 1, 0, 20, kTier, kStoreBelow, 1, 0, 21});
   const std::string fetch = u8({kFetch, 1, 100, 1, 3, 20, 21, 22});
   write("session", "fetched",

@@ -171,6 +171,10 @@ Injection leave_alone(const Input& input, Refusal kind, std::string why) {
   return is_injected(input.pod) ? Injection() : say_why(input, kind, std::move(why));
 }
 
+bool needs_no_pool(const Input& input) {
+  return !wrong_form(input.pod).empty() || is_injected(input.pod) || !pass_by(input).empty();
+}
+
 // Invariant: a pod that cannot be read safely gets no cache. A pod without a cache is better than a
 // pod that does not start or serve.
 Injection inject(const Input& input) {

@@ -81,6 +81,10 @@ struct Input {
 // inject(inject(pod)) = inject(pod): an injected pod gets an empty patch.
 Injection inject(const Input& input);
 
+// Whether inject() makes no change, whatever the pool: the pod has a cache, declines, is malformed,
+// or has no engine where only the namespace requests.
+bool needs_no_pool(const Input& input);
+
 // For a reason outside inject(): writes `why` into an annotation if the pod has the form of a pod.
 // An injected pod gets an empty patch.
 Injection leave_alone(const Input& input, Refusal kind, std::string why);

@@ -3,9 +3,10 @@ step, "accepted", the number of accepted drafts, and "drafted", the number of st
 drafts.
 
 More steps, for controls: {"rule": "off"} makes keys that do not cover the next tokens and stores
-all draft KV. {"drafts": "zero"} zeroes the pages of draft layers at the end of a load, before the
-request computes. {"rule": "on"} and {"drafts": "kept"} end these. {"ask_many": [number, tokens]} is
-an "ask_all" of random prompts, always the same, which are too long for a command line."""
+all draft KV. {"rule": "keys"} makes right keys and stores all draft KV. {"drafts": "zero"} zeroes
+the pages of draft layers at the end of a load, before the request computes. {"rule": "on"} and
+{"drafts": "kept"} end these. {"ask_many": [number, tokens]} is an "ask_all" of random prompts,
+always the same, which are too long for a command line."""
 
 import random
 import re

@@ -24,6 +24,7 @@ class Setting:
     env: dict = field(default_factory=dict)
     processes: bool = False  # needs vLLM's engine core in a process of its own
     script: str = ""  # runs in place of offline_run.py
+    needs: str = ""  # a Python package that not every environment has
     in_test: bool = False  # a part of `make test`
 
     @property
@@ -196,6 +197,18 @@ SETTINGS = [
         pattern=100,
         max_tokens=150,
         own_namespace=False,
+    ),
+    Setting(
+        "suffix",
+        "suffix decoding (float32)",
+        llm={
+            "speculative_config": {"method": "suffix", "num_speculative_tokens": 3},
+            "dtype": "float32",
+        },
+        pattern=100,
+        max_tokens=150,
+        own_namespace=False,
+        needs="arctic_inference",
     ),
     Setting("salt", "cache_salt", ask={"salt": "one"}, own_namespace=False),
     Setting(

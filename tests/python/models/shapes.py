@@ -55,6 +55,9 @@ SHAPES = {
     "llama_small": dict(
         model_type="llama", num_key_value_heads=4, head_dim=32, num_hidden_layers=2
     ),
+    "llama_narrow": dict(
+        model_type="llama", num_key_value_heads=2, head_dim=32, num_hidden_layers=2
+    ),
     "llama_one_head": dict(model_type="llama", num_key_value_heads=1, head_dim=32),
     "qwen2": dict(model_type="qwen2", num_key_value_heads=2),
     "qwen3": dict(model_type="qwen3", num_key_value_heads=2, head_dim=64),

@@ -33,13 +33,13 @@ class Drafted(Walk):
         return results
 
 
-def texts(tokens=600):
-    """A prompt, and two forks behind its token 512."""
+def texts(tokens=600, forks=2):
+    """A prompt, and forks behind its token 512."""
     generator = random.Random(1)
     whole = [generator.randrange(3, 1000) for _ in range(tokens)]
     return whole, *(
         [*whole[:512], *(generator.randrange(3, 1000) for _ in range(tokens - 512))]
-        for _ in range(2)
+        for _ in range(forks)
     )
 
 
@@ -78,6 +78,8 @@ HEADS = {
 # A drafter's attention reads tokens one to three positions back (heads.py): the first drafts behind
 # 514 tokens read the KV of token 511.
 SHORT = 514
+# With two tokens behind its fifth block, vLLM's own hit gives up the fifth block alone.
+LONG = 5 * 128 + 2
 
 
 def headed(kind, larderd, folder, models):
@@ -156,17 +158,81 @@ def test_a_head_drafts_as_if_it_had_computed_the_prompt(kind, larderd, models, t
         ] == [0, 0, 0]
 
 
+def over_own_hits(walk, every):
+    """The first runs of four prompts, and requests that hit vLLM's own cache in front of a fork."""
+    whole, control, fork, other = every
+    tail = texts(LONG - SHORT)[0]
+
+    def hits_the_block_of_whole(text):
+        """The request without Larder leaves the fifth block in vLLM's own cache."""
+        long = [*text, *tail]
+        return [asked(whole), asked(long, off=True), asked(long), *walk.settled()]
+
+    first = [asked(whole), {"settle": walk.larderd.admin_socket}, asked(fork), asked(whole)]
+    ruled = [*hits_the_block_of_whole(other), asked(other), *walk.settled()]
+    unruled = [{"rule": "keys"}, *hits_the_block_of_whole(control), {"rule": "on"}]
+    zeroed = [*walk.settled(), {"drafts": "zero"}, asked(fork)]
+    return [*alone(*every), *first, *walk.settled(), *ruled, *unruled, asked(control), *zeroed]
+
+
 @slow
-@pytest.mark.parametrize("kind", ["draft_same", "draft_small"])
-def test_a_draft_model(kind, larderd, models, tmp_path):
-    what = {
-        "draft_same": "a draft model: the target itself, 3 drafts a step (float32)",
-        "draft_small": "a draft model of two layers (float32)",
-    }[kind]
-    with record.named(kind, what, 600) as told:
-        draft = models(
-            "llama" if kind == "draft_same" else "llama_small", 0 if kind == "draft_same" else 3
+@pytest.mark.parametrize("kind", HEADS)
+# covers F-262
+def test_forks_that_hit_vllms_own_cache(kind, larderd, models, tmp_path):
+    """vLLM hits the block before a fork by a hash that does not cover the next token. Larder stores
+    the block's chunk only if the draft KV of the block is that of the fork's next token."""
+    what = f"{HEADS[kind].split(',')[0]}: forks that hit vLLM's own cache"
+    with record.named(f"{kind}_own_cache", what, SHORT) as told:
+        walk, every = headed(kind, larderd, tmp_path, models), texts(SHORT, forks=3)
+        results = walk.run(over_own_hits(walk, every))
+        colds, (stored, forked, local, _, _, foreign, again, _, _, unruled, wrong, zeroed) = (
+            results[:4],
+            results[4:],
         )
+        assert [(one["hit"], one["local"]) for one in (stored, forked, local)] == [
+            (0, 0),
+            (0, 384),
+            (128, 384),
+        ]
+        assert foreign["local"] == unruled["local"] == 512
+        assert [one["hit"] for one in (again, wrong, zeroed)] == [384, 512, 512]
+        stored_prompts = (every[0], *every[2:])
+        each = [step for text in stored_prompts for step in (asked(text), *walk.settled())]
+        second = walk.run([named(), *each])[1:]
+        assert [one["hit"] for one in second] == [512] * 3
+        cold, cold_control, *cold_forks = colds
+        right = [stored, forked, again, local, *second]
+        for one, cold in zip(right, [cold, *cold_forks, cold, cold, *cold_forks]):
+            assert one["tokens"] == cold["tokens"] and differing(one, cold) == 0
+        for one, cold in ((wrong, cold_control), (zeroed, cold_forks[0])):
+            assert one["tokens"] == cold["tokens"] and differing(one, cold) > 0, (
+                "the control: draft KV of another next token, and zeroed draft KV, change drafts"
+            )
+        told(
+            result="equal tokens and drafts",
+            hits=second[1]["hit"],
+            local=forked["local"],
+            zeroed="equal tokens, other drafts",
+        )
+
+
+DRAFT_MODELS = {
+    "draft_same": ("a draft model: the target itself, 3 drafts a step (float32)", "llama", 0),
+    "draft_small": ("a draft model of two layers (float32)", "llama_small", 3),
+    "draft_narrow": (
+        "a draft model with fewer KV heads: pages of two sizes in one KV group (float32)",
+        "llama_narrow",
+        3,
+    ),
+}
+
+
+@slow
+@pytest.mark.parametrize("kind", DRAFT_MODELS)
+def test_a_draft_model(kind, larderd, models, tmp_path):
+    what, shape, seed = DRAFT_MODELS[kind]
+    with record.named(kind, what, 600) as told:
+        draft = models(shape, seed)
         walk, (whole, fork, _) = (
             Drafted(
                 larderd, tmp_path, models("llama"), {"method": "draft_model", "model": str(draft)}

@@ -1,5 +1,5 @@
-"""Draft KV from the disk and from Redis, and the number of accepted drafts with and without Larder,
-in real vLLM."""
+"""Draft KV after a restart, from the disk and from Redis, and the number of accepted drafts with
+and without Larder, in real vLLM."""
 
 import glob
 import os
@@ -52,8 +52,8 @@ def judge(walk, whole, cold):
 
 @slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_draft_kv_comes_back_from_disk(kind, models, tmp_path):
-    """larderd is killed and started anew with an empty memory."""
+def test_draft_kv_comes_back_after_a_restart(kind, models, tmp_path):
+    """larderd is killed twice, and started over its memory and then with an empty memory."""
     (tmp_path / "disk").mkdir()
     how = (
         "512MiB",
@@ -61,22 +61,25 @@ def test_draft_kv_comes_back_from_disk(kind, models, tmp_path):
         f"disk:\n  path: {tmp_path}/disk\n  size: 1GiB\n  write: through\n",
     )
     walk, whole = drafted(kind, tmp_path, models), texts(SHORT)[0]
-    with record.named(
-        f"drafts_disk_{kind}", f"{KINDS[kind]}: from the disk after a kill of larderd", SHORT
-    ) as told:
-        with start_larderd(tmp_path, *how) as walk.larderd:
-            cold = first_engine(walk, whole)
-            wait_for(
-                lambda: walk.larderd.status()["disk"]["chunks"] == CHUNKS,
-                PATIENCE_S,
-                "writing to the disk",
-            )
+    with start_larderd(tmp_path, *how) as walk.larderd:
+        cold = first_engine(walk, whole)
+        wait_for(
+            lambda: walk.larderd.status()["disk"]["chunks"] == CHUNKS,
+            PATIENCE_S,
+            "writing to the disk",
+        )
+        walk.larderd.kill()
+    for place, chunks in (("memory", CHUNKS), ("disk", 0)):
+        what = f"{KINDS[kind]}: from the {place} after a kill of larderd"
+        with (
+            record.named(f"drafts_{place}_{kind}", what, SHORT) as told,
+            start_larderd(tmp_path, *how) as walk.larderd,
+        ):
+            assert walk.larderd.status()["memory"]["slots"]["committed"] == chunks
+            told(**judge(walk, whole, cold))
             walk.larderd.kill()
         for left in glob.glob(f"/dev/shm/{how[1]}.*"):
             os.unlink(left)
-        with start_larderd(tmp_path, *how) as walk.larderd:
-            assert walk.larderd.status()["memory"]["slots"]["committed"] == 0
-            told(**judge(walk, whole, cold))
 
 
 @slow

@@ -1,6 +1,7 @@
 """Model shapes and engine settings, each in a vLLM of its own. LARDER_MODELS=all: every one, and a
 record for docs/reference/compatibility.md; else only the settings of `make test`."""
 
+import importlib.util
 import os
 import re
 import shutil
@@ -40,6 +41,8 @@ def test_setting(setting, world, models, tmp_path):
             and not torch.cpu._is_avx512_supported()
         ):
             pytest.skip("vLLM keeps KV in fp8 on processors with AVX-512 alone")
+        if setting.needs and importlib.util.find_spec(setting.needs) is None:
+            pytest.skip(f"the package {setting.needs} is not installed")
         walk = walk_of(setting, world, tmp_path, models(setting.model))
         how = {"script": Path(__file__).with_name(setting.script)} if setting.script else {}
         results, log = walk.run(steps_of(setting, walk), **how)

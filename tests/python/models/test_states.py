@@ -81,11 +81,12 @@ def test_states_of_forks_other_engines_and_wrong_states(models, tmp_path):
 @slow
 def test_a_long_prompt_stores_two_states_at_most(models, tmp_path):
     with start_larderd(tmp_path, "512MiB") as larderd:
-        walk = Walk(larderd, tmp_path, models("qwen3_next"), max_model_len=8192, block_size=256)
-        text = prompt("long", 7000)
+        longer = {"max_model_len": 16640, "hf_overrides": {"max_position_embeddings": 16640}}
+        walk = Walk(larderd, tmp_path, models("qwen3_next"), block_size=256, **longer)
+        text = prompt("long", 16_000)
         (cold, warm), _ = walk.run([ask(text), *walk.settled(), ask(text)], script=SCRIPT)
-        assert (cold["hit"], warm["hit"]) == (0, 6912) and cold["tokens"] == warm["tokens"]
-        attention = 7000 // 256
+        assert (cold["hit"], warm["hit"]) == (0, 15_872) and cold["tokens"] == warm["tokens"]
+        attention = 16_000 // 256
         assert attention + 1 <= committed_chunks(larderd) <= attention + 2
 
 

@@ -146,10 +146,11 @@ class TestOfThisVllm:
 
     def test_settings_with_effect_on_draft_kv_separate(self, text, made, models):
         assert "configuration" in differing_fields(text("llama"), text("qwen2"))
-        other = made("llama")
-        before = text_of("", other)
-        other.speculative_config.draft_model_config.quantization = "fp8"
-        assert differing_fields(before, text_of("", other)) != []
+        for name, value in (("quantization", "fp8"), ("dtype", "float16")):
+            other = made("llama")
+            before = text_of("", other)
+            setattr(other.speculative_config.draft_model_config, name, value)
+            assert differing_fields(before, text_of("", other)) != [], name
 
     def test_the_weights_of_both_models_count(self, made, models):
         target, draft = str(models("llama")), str(models("qwen2"))

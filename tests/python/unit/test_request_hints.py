@@ -74,6 +74,23 @@ def test_the_answer_has_the_loaded_tokens_of_each_tier(client):
     assert answer(half, one) == served(128, 128, 384)
 
 
+def test_chunks_brought_by_others_since_the_probe_count_as_memory(client):
+    half = measured_half(client)
+    client.tier = FAST_AND_SHARED
+    one = asking(tokens=700)
+    memory, disk, *backend = chunk_keys(one)
+    client.stored.add(memory)
+    client.on_disk.add(disk)
+    client.in_backend.update(backend)
+    half.get_num_new_matched_tokens(one, 0)
+    client.answer_look(client.the_probe())
+    client.stored.update([disk, *backend[:2]])
+    half.get_num_new_matched_tokens(one, 0)
+    client.arrive(client.the_fetch())
+    assert admit(half, one) == 640
+    assert answer(half, one) == served(512, 0, 128)
+
+
 def test_tokens_of_the_engines_own_cache_are_left_out(client):
     half = LarderConnectorScheduler(setup(), client, NAMED)
     one = asking()
@@ -128,13 +145,14 @@ def test_an_engine_that_is_off_answers_too(client):
         ("of", "larder is 'of', not 'off', 'await' or an object"),
         (None, ""),
         (7, "larder is 7, not 'off', 'await' or an object"),
-        (["off"], "larder is ['off'], not 'off', 'await' or an object"),
+        (["off"], "larder is a list, not 'off', 'await' or an object"),
         ({"keeep": 1}, "larder has the unknown key 'keeep': known are priority and release"),
         ({7: 1}, "larder has the unknown key 7: known are priority and release"),
         ({"priority": "lo"}, "larder.priority is 'lo', not \"normal\" or \"low\""),
         ({"priority": None}, "larder.priority is None, not \"normal\" or \"low\""),
         ({"priority": "low", "release": 1}, "larder.release is 1, not true or false"),
-        ({"release": [{}]}, "larder.release is [{}], not true or false"),
+        ({"release": [{}]}, "larder.release is a list, not true or false"),
+        ({"release": {"a": 1}}, "larder.release is an object, not true or false"),
         ({"served": {"memory": 7}, "fault": "larder has"}, ""),
     ],
 )
@@ -150,8 +168,10 @@ def test_wrong_hints_are_named_and_counted_and_the_request_hits(client, caplog, 
     assert [line.removeprefix("Larder: ") for line in caplog.messages if "hints" in line] == lines
     observed = half.observed()
     assert (observed.data["wrong_hints"] if observed else []) == ([1] if fault else [])
+    admit(half, one)
+    assert half.observed() is None, "a preemption tells nothing twice"
     said = answer(half, one)
-    if isinstance(value, dict):
+    if fault or isinstance(value, dict):
         expected = served(384)
         if fault:
             expected["larder"]["fault"] = fault
@@ -160,7 +180,17 @@ def test_wrong_hints_are_named_and_counted_and_the_request_hits(client, caplog, 
         assert said is None
 
 
+class Unsorted(str):
+    """A key of an object: the scheduler's thread does not sort the keys of clients."""
+
+    def __lt__(self, other):
+        raise AssertionError("sorted")
+
+
 def test_values_of_clients_are_shown_in_one_short_line():
+    keys = {Unsorted(number): 1 for number in range(10)}
+    for value in ({"release": keys}, {"priority": [keys]}, [keys]):
+        assert len(fault_of(value)) < 160
     for value in ("a\nb" * 99999, {"a\nb" * 99999: 1}, {"release": list(range(99999))}, 10**999):
         assert len(fault_of(value)) < 160 and "\n" not in fault_of(value)
 

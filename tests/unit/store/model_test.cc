@@ -46,7 +46,7 @@ class Reference {
       case 7: return pick(4) == 0 ? disown() : touch();
       case 8: return pick(5) == 0 ? pin_or_unpin() : hold();
       case 9: return pick(6) == 0 ? (pick(2) == 0 ? bad() : evict()) : sweep();
-      case 10: return pick(10) == 0 ? set_silent() : touch();
+      case 10: return pick(10) == 0 ? set_silent() : pick(6) == 0 ? demote() : touch();
       default: return pick(20) == 0 ? end_session() : release_one();
     }
   }
@@ -232,6 +232,14 @@ class Reference {
     const auto chunk = std::next(order_.begin(), static_cast<long>(pick(order_.size())));
     box_.store().touch(chunk->grant.slot, chunk->grant.generation);
     use(chunk);
+  }
+
+  void demote() {
+    const std::uint64_t key = pick(kKeys) / 2 * 2;
+    const protocol::BlockHash hash = name(key).hash;
+    box_.store().families().demote(box_.handle(), std::span(&hash, 1));
+    for (const auto& chunk : family(key))
+      if (!chunk->pinned) order_.splice(order_.begin(), order_, chunk);
   }
 
   void pin_or_unpin() {

@@ -35,5 +35,18 @@ TEST(BackendStateTest, BackendUnreachableFromPodsIsUnusable) {
   EXPECT_NE(backend_text(seen).find("PodsCannotUseIt"), std::string::npos);
 }
 
+// The API server fills spec.mode in, also for a backend that is no Redis.
+TEST(BackendStateTest, ModeIsShownForRedisAlone) {
+  const auto text_of = [](const char* type) {
+    Object backend = kBackend;
+    backend["spec"] = {{"type", type}, {"mode", "Standalone"}};
+    backend["status"]["server"] = "server";
+    return backend_text(backend_seen(backend, {"chat"}, {}));
+  };
+  EXPECT_NE(text_of("Redis").find("server, Standalone"), std::string::npos) << text_of("Redis");
+  for (const char* type : {"Mooncake", "InfiniStore"})
+    EXPECT_EQ(text_of(type).find("Standalone"), std::string::npos) << text_of(type);
+}
+
 }  // namespace
 }  // namespace larder::kubectl

@@ -190,6 +190,9 @@ TEST_F(ReviewTest, InjectorReceivesTheStorageClassOfTheDisk) {
   pools_.found_class = Status(Code::kPermissionDenied, "an older role");
   respond(review_of(annotated_pod()));
   EXPECT_FALSE(seen) << "unknown";
+  api::Object declined = annotated_pod();
+  declined["metadata"]["annotations"]["larder.dev/inject"] = "false";
+  respond(review_of(declined));
   EXPECT_THAT(pools_.storage_classes, ElementsAre("", "nvme", "nvme"));
 }
 
