@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sidecar/net/tls_stream.h"
+#include "sidecar/net/validity.h"
 #include "sidecar/tiers/peer/wire.h"
 
 namespace larder::peer {
@@ -182,6 +183,10 @@ std::uint64_t PeerLink::next_ns() const {
   const std::uint64_t limit = limit_ns();
   const bool idle = state_ == State::kReady && connection_->commands() == 0;
   return idle ? std::min(limit, used_ns_ + options_.ping_ms * kNsPerMs) : limit;
+}
+
+std::int64_t PeerLink::valid_s() const {
+  return connection_ == nullptr ? INT64_MAX : net::valid_s(connection_->stream());
 }
 
 Status PeerLink::ask(net::Request request) {
