@@ -17,9 +17,11 @@ from engines import (
     PATIENCE_S,
     SLACK_S,
     Engine,
+    answers,
     committed_chunks,
     prompt,
     start_larderd,
+    timed,
     wait_for,
 )
 from harness.redis import Missing, RedisServer
@@ -99,14 +101,6 @@ def apart(world, text, url=None):
     return answer, world.decode.hits() - before
 
 
-def answers(engine, text):
-    """(computed, computed with all but the last tokens in the engine's own cache): without Larder.
-    With such weights the two may differ, since the engine computes in other steps; Larder's loads
-    must give the second."""
-    computed = engine.alone(text)
-    return computed, engine.ask(text, **OFF)
-
-
 def fetched(engine):
     """Chunks that each fetch brought."""
     time.sleep(1)  # vLLM's log is written half a second late
@@ -146,11 +140,11 @@ def test_chunks_computed_on_one_node_are_loaded_on_the_other(world):
         return loaded(world, put(world, f"across {next(attempt)}"))
 
     wait_for(across, PATIENCE_S, "loading the other engine's chunks")
-    text, timed = put(world, "timed"), []
+    text, ttfts = put(world, "timed"), []
     for fields in (OFF, {}, {}):
         world.decode.reset()
-        timed.append(completions.stream_completion(world.decode.url, "tiny", text, 8, **fields))
-    cold, warm, again = timed
+        ttfts.append(completions.stream_completion(world.decode.url, "tiny", text, 8, **fields))
+    cold, warm, again = ttfts
     print(
         f"TTFT computed {cold.ttft_s:.3f} s, from Redis {warm.ttft_s:.3f} s, "
         f"from memory {again.ttft_s:.3f} s"
@@ -247,9 +241,3 @@ def test_both_on_one_larderd(world):
 # covers F-127
 def test_no_hook_ever_failed(world):
     assert not world.prefill.logged(r"Larder is off") and not world.decode.logged(r"Larder is off")
-
-
-def timed(call):
-    began = time.monotonic()
-    call()
-    return time.monotonic() - began
