@@ -13,8 +13,6 @@
 #include <ctime>
 #include <utility>
 
-#include "sidecar/net/validity.h"
-
 namespace larder::net {
 namespace {
 
@@ -151,7 +149,7 @@ class TlsStream final : public Stream {
 
   std::size_t held() const override { return held_; }
   bool wants_write() const override { return !connected_ ? socket_->wants_write() : wants_write_; }
-  std::int64_t valid_s() const {
+  std::int64_t valid_s() const override {
     const std::int64_t first = std::min(expires_s_, own_expires_s_);
     return first == INT64_MAX ? first : std::max<std::int64_t>(first - ::time(nullptr), 0);
   }
@@ -329,11 +327,6 @@ Result<std::unique_ptr<Stream>> accept_tls_stream(std::unique_ptr<Stream> socket
     return Status(Code::kInternal, ssl_error());
   return std::unique_ptr<Stream>(
       std::make_unique<TlsStream>(std::move(socket), std::move(ssl), options.strict));
-}
-
-std::int64_t valid_s(const Stream& stream) {
-  const auto* const tls = dynamic_cast<const TlsStream*>(&stream);
-  return tls == nullptr ? INT64_MAX : tls->valid_s();
 }
 
 Status check_tls_files(const TlsOptions& options) {

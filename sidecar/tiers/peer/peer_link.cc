@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "sidecar/net/tls_stream.h"
-#include "sidecar/net/validity.h"
 #include "sidecar/tiers/peer/wire.h"
 
 namespace larder::peer {
@@ -186,7 +185,7 @@ std::uint64_t PeerLink::next_ns() const {
 }
 
 std::int64_t PeerLink::valid_s() const {
-  return connection_ == nullptr ? INT64_MAX : net::valid_s(connection_->stream());
+  return connection_ == nullptr ? INT64_MAX : connection_->stream().valid_s();
 }
 
 Status PeerLink::ask(net::Request request) {
@@ -216,11 +215,9 @@ void PeerLink::resume() {
 
 // Tries the other addresses of a name at once, in turn; all addresses are one attempt.
 void PeerLink::attempt_failed(const Status& why) {
+  if (next_address_ < addresses_.size()) return breaker_.skipped();
   failure_ = why;
-  if (next_address_ < addresses_.size())
-    breaker_.skipped();
-  else
-    breaker_.failed(clock_.now_ns());
+  breaker_.failed(clock_.now_ns());
 }
 
 void PeerLink::fail(Status why) {
