@@ -212,10 +212,10 @@ def answers(engine, text):
     return computed, engine.ask(text, **OFF)
 
 
-def timed(call):
+def timed(work, *arguments):
+    """(its result, seconds)."""
     began = time.monotonic()
-    call()
-    return time.monotonic() - began
+    return work(*arguments), time.monotonic() - began
 
 
 def committed_chunks(larderd):
