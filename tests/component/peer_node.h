@@ -32,14 +32,18 @@ struct PeerSettings {
   std::vector<std::uint16_t> peers;  // to ask
   std::string pool = "chat";
   std::string tls = "  plaintext: true\n";
+  std::string host = "127.0.0.1";  // of this larderd
+  std::string members = {};        // HOST:PORT,... to ask before `peers`
 };
 
 inline std::string lines_of(const PeerSettings& settings) {
-  std::string members;
+  std::string members = settings.members;
   for (const std::uint16_t port : settings.peers)
     members += (members.empty() ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(port);
   return "pool: " + settings.pool + "\npeers:\n" +
-         (settings.port == 0 ? "" : "  listen: 127.0.0.1:" + std::to_string(settings.port) + "\n") +
+         (settings.port == 0
+              ? ""
+              : "  listen: " + settings.host + ":" + std::to_string(settings.port) + "\n") +
          (members.empty() ? "" : "  members: " + members + "\n") + settings.tls;
 }
 
