@@ -1,4 +1,5 @@
-// NetworkPlace: a network namespace of this machine, with a loopback. Needs root. Thread-compatible.
+// NetworkPlace: a network namespace of this machine, with a loopback. Needs root.
+// Thread-compatible.
 #pragma once
 
 #include <functional>
