@@ -1,5 +1,5 @@
-"""make bench-peer-field: reads of chunks of 2 MiB from a peer's memory against the libraries of the
-field over TCP, on the loopback of a network namespace.
+"""make bench-peer-field: reads of chunks of 2 MiB from a peer's memory. Against Mooncake, UCX and
+NIXL over TCP, on the loopback of a network namespace.
 
 The arms take turns. larder: `peer_bench --arm`, a PeerTier and a PeerServer in two processes.
 mooncake: one batch_get_into of the wheel's client from a real pool. nixl: one READ of all objects
