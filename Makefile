@@ -3,18 +3,18 @@
 # reported at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index \
-  bench-infinistore bench-lookup bench-mooncake bench-peer bench-recovery bench-remote \
+BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index bench-infinistore \
+  bench-lookup bench-mooncake bench-peer bench-peer-field bench-recovery bench-remote \
   bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk \
-  bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
+  bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook \
+  bench-weights
 .PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python \
   deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-plugins \
-  deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs \
-  timed-build test-models test-mutations test-names test-asan test-crash test-eviction test-fence \
-  test-gpu test-inject test-long test-plugins test-remote test-sim test-traces test-tsan \
-  test-ubuntu test-vm deps-collector \
-  fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist \
-  dist deps-format deps-lint
+  deps-field deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test \
+  test-logs timed-build test-models test-mutations test-names test-asan test-crash test-eviction \
+  test-fence test-gpu test-inject test-long test-plugins test-remote test-sim test-traces \
+  test-tsan test-ubuntu test-vm deps-collector fuzz lint format wheel install clean pictures \
+  test-dashboards deps-kserve e2e-kserve deps-dist dist deps-format deps-lint
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -71,6 +71,8 @@ deps-servers:
 	@.ci/deps.sh build servers
 deps-plugins:
 	@.ci/deps.sh build plugins
+deps-field:
+	@.ci/deps.sh build field
 deps-vm:
 	@.ci/deps.sh build vm
 deps-kubernetes:
@@ -236,9 +238,10 @@ fuzz: deps-tools build/fuzz/build.ninja
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && \
 	  tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-## lookup, copy, curve (TRACE=FILE), disk, equal, gpu, index, infinistore, mooncake, recovery,
-## remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine,
-## operator, rivals, serve, webhook, weights: a table, and build/bench/NAME.json
+## lookup, copy, curve (TRACE=FILE), disk, equal, gpu, index, infinistore, mooncake, peer,
+## peer-field, recovery, remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk,
+## ttft-remote, engine, operator, rivals, serve, webhook, weights: a table, and
+## build/bench/NAME.json
 bench-*:
 # For the reports. bench-gpu has the commit of its build.
 $(filter-out bench-gpu,$(BENCHES)): export LARDER_COMMIT = \
@@ -269,6 +272,9 @@ bench-webhook: release
 	@cmake --build --preset release -j$(JOBS) --target webhook_bench
 	@build/release/bin/webhook_bench build/bench build/release/bin/webhook_server_process \
 	  $(CURDIR)
+bench-peer-field: deps-python deps-plugins deps-field release
+	@cmake --build --preset release -j$(JOBS) --target peer_bench
+	@$(call RUN,release) $(PYTHON) tests/bench/peer_field_bench.py
 bench-infinistore bench-mooncake: bench-%: deps-python deps-plugins release
 	@$(call RUN,release) $(PYTHON) tests/bench/$*_bench.py
 bench-restart bench-start: bench-%: release

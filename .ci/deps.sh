@@ -26,6 +26,7 @@
 #   plugins: Mooncake, pinned by mooncake.lock, and InfiniStore's server, pinned by
 #   infinistore.lock, in small environments of their own; the libraries and tools of
 #   packages.plugins.
+#   field: UCX and NIXL, pinned by field.lock, for bench-peer-field alone.
 #   kubernetes: a Kubernetes of one machine (kubernetes.sh), and the packages of its node
 #   (packages.kubernetes).
 #   kserve: the part kubernetes, KServe's controllers (kserve.sh), and KServe's Hugging Face server
@@ -361,6 +362,7 @@ for what in "$@"; do
       small_python "$mooncake" mooncake.lock "Mooncake (46 MB)"
       small_python "$infinistore" infinistore.lock "InfiniStore (40 MB)"
       ;;
+    field) small_python "$field" field.lock "UCX and NIXL (128 MB)" ;;
     vm) make_vm ;;
     kubernetes) make_kubernetes ;;
     kserve)
@@ -370,7 +372,8 @@ for what in "$@"; do
       ;;
     *)
       fail "deps.sh: unknown part '$what' (build, tools, collector, linters, ruff, bench, python," \
-        "vllm-next, wheel, helm, docs, rivals, cuda, servers, plugins, vm, kubernetes, kserve)"
+        "vllm-next, wheel, helm, docs, rivals, cuda, servers, plugins, field, vm, kubernetes," \
+        "kserve)"
       ;;
   esac
 done

@@ -20,6 +20,8 @@ vm=$cache/vm
 servers=$cache/servers
 # mooncake: Mooncake's master and client, for the tests of plugins/mooncake (mooncake.lock).
 mooncake=$cache/mooncake-$(sha256sum mooncake.lock | cut -c1-12)
+# field: UCX and NIXL, for bench-peer-field (field.lock).
+field=$cache/field-$(sha256sum field.lock | cut -c1-12)
 # infinistore: InfiniStore's server, for the tests of plugins/infinistore (infinistore.lock).
 infinistore=$cache/infinistore-$(sha256sum infinistore.lock | cut -c1-12)
 # rivals: LMCache beside the Python of venv, for the benchmarks that compare (rivals.lock).

@@ -25,7 +25,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 class Larderd(Process):
     """`folder` holds socket, configuration and log; `name` is unique among running larderd.
-    `listen`: HOST:PORT of metrics, if any."""
+    `listen`: HOST:PORT of metrics, if any. `pool`: of peers; by default `name`."""
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class Larderd(Process):
         extra: str = "",
         log_name: str = "larderd.log",
         listen: str = "",
+        pool: str = "",
     ):
         folder.mkdir(parents=True, exist_ok=True)
         self.socket = str(folder / "larder.sock")
@@ -43,7 +44,8 @@ class Larderd(Process):
         self.shm_name = name
         config = folder / "larder.yaml"
         config.write_text(
-            f"pool: {name}\nsocket: {self.socket}\nmemory:\n  size: {size}\n  shm_name: {name}\n"
+            f"pool: {pool or name}\nsocket: {self.socket}\n"
+            f"memory:\n  size: {size}\n  shm_name: {name}\n"
             # A stopped larderd leaves no file in /dev/shm; a killed one leaves all
             # files, for the next larderd of the name.
             f"  keep_on_exit: false\n"

@@ -26,5 +26,6 @@ def programs(service: str, program: str) -> pathlib.Path:
         ).stdout.strip()
     )
     if not pathlib.Path(found, program).exists():
-        raise Missing(f"no {program} in {found}: make deps-plugins")
+        part = "field" if service == "field" else "plugins"
+        raise Missing(f"no {program} in {found}: make deps-{part}")
     return pathlib.Path(found)

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,6 +39,8 @@ class Stream {
   // Whether the stream waits for a writable descriptor; the caller always waits for a readable
   // descriptor.
   virtual bool wants_write() const = 0;
+  // How many more seconds the certificates of both sides are valid; INT64_MAX without strict TLS.
+  virtual std::int64_t valid_s() const { return INT64_MAX; }
 };
 
 struct Address {

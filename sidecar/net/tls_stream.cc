@@ -30,17 +30,22 @@ bool is_address(const std::string& name) {
          ::inet_pton(AF_INET6, name.c_str(), bytes) == 1;
 }
 
-// The Unix time at which the first certificate in the chain of the other side expires.
-std::int64_t expiry_of(SSL* ssl) {
+// The Unix time at which the certificate expires; INT64_MAX without a certificate.
+std::int64_t expiry_of(const X509* certificate) {
   constexpr std::int64_t kDayS = 86'400;
+  int days = 0, seconds = 0;
+  if (certificate == nullptr ||
+      ASN1_TIME_diff(&days, &seconds, nullptr, X509_get0_notAfter(certificate)) != 1)
+    return INT64_MAX;
+  return ::time(nullptr) + days * kDayS + seconds;
+}
+
+// The Unix time at which the first certificate in the chain of the other side expires.
+std::int64_t expiry_of_other(SSL* ssl) {
   std::int64_t first = INT64_MAX;
   const STACK_OF(X509)* const chain = SSL_get0_verified_chain(ssl);
-  const std::int64_t now = ::time(nullptr);
-  for (int i = 0; i < sk_X509_num(chain); ++i) {
-    int days = 0, seconds = 0;
-    if (ASN1_TIME_diff(&days, &seconds, nullptr, X509_get0_notAfter(sk_X509_value(chain, i))) == 1)
-      first = std::min(first, now + days * kDayS + seconds);
-  }
+  for (int i = 0; i < sk_X509_num(chain); ++i)
+    first = std::min(first, expiry_of(sk_X509_value(chain, i)));
   return first;
 }
 
@@ -68,7 +73,10 @@ class TlsStream final : public Stream {
     if (done == 1) {
       // OpenSSL checks the dates at the handshake alone. A connection between peers lives for days
       // and must not outlive its certificate.
-      if (strict_) expires_s_ = expiry_of(ssl_.get());
+      if (strict_) {
+        expires_s_ = expiry_of_other(ssl_.get());
+        own_expires_s_ = expiry_of(SSL_get_certificate(ssl_.get()));
+      }
       return true;
     }
     const Moved moved = failed(done);
@@ -141,6 +149,10 @@ class TlsStream final : public Stream {
 
   std::size_t held() const override { return held_; }
   bool wants_write() const override { return !connected_ ? socket_->wants_write() : wants_write_; }
+  std::int64_t valid_s() const override {
+    const std::int64_t first = std::min(expires_s_, own_expires_s_);
+    return first == INT64_MAX ? first : std::max<std::int64_t>(first - ::time(nullptr), 0);
+  }
 
  private:
   bool expired() const { return ::time(nullptr) >= expires_s_; }  // mutation: tls-expiry
@@ -165,7 +177,8 @@ class TlsStream final : public Stream {
   std::unique_ptr<Stream> socket_;  // outlives ssl_, which uses the descriptor
   std::unique_ptr<SSL, Free> ssl_;
   const bool strict_;
-  std::int64_t expires_s_ = INT64_MAX;  // Unix time
+  std::int64_t expires_s_ = INT64_MAX;  // Unix time, of the other side
+  std::int64_t own_expires_s_ = INT64_MAX;
   bool connected_ = false;
   bool wants_write_ = false;
   std::size_t held_ = 0;

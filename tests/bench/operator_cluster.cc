@@ -11,8 +11,10 @@
 #include <thread>
 
 #include "operator/api/names.h"
+#include "operator/reconcile/fetch.h"
 #include "operator/webhook/inject/inject.h"
 #include "tests/component/kube/larder_definitions.h"
+#include "tests/component/server_process.h"
 
 namespace larder::bench {
 namespace {
@@ -27,6 +29,10 @@ constexpr int kAtOnce = 8;
   std::exit(1);
 }
 
+std::string node_name(int i) {
+  return "node-" + std::to_string(i);
+}
+
 Object engine_pod(int i, const std::string& pool) {
   return {{"apiVersion", "v1"},
           {"kind", "Pod"},
@@ -35,7 +41,7 @@ Object engine_pod(int i, const std::string& pool) {
             {"namespace", kNamespace},
             {"annotations", {{std::string(api::kPoolAnnotation), pool}}}}},
           {"spec",
-           {{"nodeName", "node-" + std::to_string(i % 100)},
+           {{"nodeName", node_name(i % kNodes)},
             {"containers",
              Object::array({Object{{"name", "vllm"},
                                    {"image", "vllm:1"},
@@ -68,6 +74,12 @@ Object plain_pool(int i) {
           {"kind", "CachePool"},
           {"metadata", {{"name", pool_name(i)}, {"namespace", kNamespace}}},
           {"spec", {{"memory", {{"size", "1Gi"}}}}}};
+}
+
+Status make_node(k8s::ApiClient& client, int i) {
+  const k8s::Resource nodes{"", "v1", "nodes", "Node", false};
+  const Object node{{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", node_name(i)}}}};
+  return client.create(nodes, node).status();
 }
 
 Status run_pod(k8s::ApiClient& client, int i, int pools) {
@@ -121,13 +133,34 @@ OperatorCluster::~OperatorCluster() {
 }
 
 void OperatorCluster::start_operator() {
+  metrics_port_ = test::free_port();
   operator_ = std::make_unique<kube_test::Child>(
       std::vector<std::string>{programs_ + "/larder-operator",
                                "--kubeconfig=" + plane_->kubeconfig(), "--namespace=larder",
                                "--image=larder:1", "--identity=bench",
-                               "--metrics-address=127.0.0.1:0", "--health-address=127.0.0.1:0",
-                               "--webhook-address=127.0.0.1:0"},
+                               "--metrics-address=127.0.0.1:" + std::to_string(metrics_port_),
+                               "--health-address=127.0.0.1:0", "--webhook-address=127.0.0.1:0"},
       plane_->folder() + "/operator.log");
+}
+
+// By SIGTERM: the operator gives its lease back.
+void OperatorCluster::stop_operator() {
+  operator_->signal(SIGTERM);
+  operator_->wait();
+}
+
+double OperatorCluster::operator_calls() const {
+  constexpr std::size_t kMostBytes = 4 << 20;
+  const std::string url = "http://127.0.0.1:" + std::to_string(metrics_port_) + "/metrics";
+  double calls = 0;
+  reconcile::Fetch::make()->get_all(
+      {&url, 1}, kMostBytes, {}, [&](std::size_t, const Result<std::string>& body) {
+        std::istringstream lines(body.ok() ? *body : "");
+        for (std::string line; std::getline(lines, line);)
+          if (line.starts_with("rest_client_requests_total{"))
+            calls += std::atof(line.substr(line.rfind(' ') + 1).c_str());
+      });
+  return calls;
 }
 
 void OperatorCluster::fail(const std::string& why) {

@@ -1,18 +1,13 @@
-// bench peer: reads of chunks from a peer's memory, 2 and 16 MiB, against a plain TCP loop between
-// the same two processes; round trips of a look at 64 and 1,024 chunks with 20 ms of delay;
-// and the slowest looks at 16 peers beside those at one. Both arms take turns, read into slots of
-// the same kind, and every chunk is verified.
+// bench peer: reads of chunks from a peer's memory, 2 and 16 MiB, against a plain loop between the
+// same two processes (peer_raw_arm.h), over TCP and over TLS with certificates of both sides; the
+// engine's own look-ups while its larderd serves (peer_own_lookup.h); round trips of a look at 64
+// and 1,024 chunks with 20 ms of delay; and the slowest looks at 16 peers beside those at one. Both
+// arms take turns, read into slots of the same kind, and every chunk is verified.
 //
-// The plain loop keeps four requests open and calls recv() for each whole chunk: the best that one
-// connection of this machine gives. The peer is a PeerServer over chunks in memory, without the
-// loop of larderd.
+// The peer is a PeerServer over chunks in memory, without the loop of larderd.
 //
-// Usage: peer_bench [DIRECTORY of the JSON].
+// Usage: peer_bench [DIRECTORY of the JSON], or peer_bench --arm (peer_field_bench.py).
 // The delay needs root and /dev/net/tun (delayed_link.h).
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -21,11 +16,12 @@
 #include <stdexcept>
 #include <thread>
 
-#include "sidecar/base/tcp_listener.h"
 #include "sidecar/tiers/peer/peer_server.h"
 #include "sidecar/tiers/peer/peer_tier.h"
 #include "tests/bench/child.h"
 #include "tests/bench/delayed_link.h"
+#include "tests/bench/peer_own_lookup.h"
+#include "tests/bench/peer_raw_arm.h"
 #include "tests/bench/report.h"
 #include "tests/component/server_process.h"
 #include "tests/conformance/tier_chunks.h"
@@ -65,6 +61,7 @@ double s_since(std::chrono::steady_clock::time_point start) {
 
 struct Ports {
   std::uint16_t peer = test::free_port(), raw = test::free_port();
+  std::uint16_t tls_peer = test::free_port(), tls_raw = test::free_port();
   std::array<std::uint16_t, kPeers - 1> others = [] {
     std::array<std::uint16_t, kPeers - 1> ports{};
     for (std::uint16_t& port : ports) port = test::free_port();
@@ -72,37 +69,14 @@ struct Ports {
   }();
 };
 
-// Sends the chunk of each number that is asked for.
-void serve_raw(std::uint16_t port, const std::vector<std::vector<std::byte>>& chunks) {
-  const Result<base::TcpListener> listener = base::listen_tcp("0.0.0.0", port, "raw");
-  for (;;) {
-    base::Accepted accepted = base::accept_next(listener->socket.get());
-    if (!accepted.socket.valid()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      continue;
-    }
-    const Fd socket = std::move(accepted.socket);
-    ::fcntl(socket.get(), F_SETFL, 0);
-    std::uint32_t number = 0;
-    while (::recv(socket.get(), &number, sizeof(number), MSG_WAITALL) == sizeof(number)) {
-      const std::vector<std::byte>& chunk = chunks[number];
-      for (std::size_t at = 0; at < chunk.size();) {
-        const ssize_t sent =
-            ::send(socket.get(), chunk.data() + at, chunk.size() - at, MSG_NOSIGNAL);
-        if (sent <= 0) break;
-        at += static_cast<std::size_t>(sent);
-      }
-    }
-  }
-}
-
 // A larderd's server over chunks in memory.
 class Peer {
  public:
-  Peer(const base::Clock& clock, std::uint16_t port) {
+  Peer(const base::Clock& clock, std::uint16_t port, const net::TlsOptions& tls = {}) {
     peer::ServerOptions options;
     options.self = peer::make_instance("bench", 1);
     options.listen = {"0.0.0.0", port};
+    options.tls = tls;
     Result<std::unique_ptr<peer::PeerServer>> started = peer::PeerServer::start(clock, options);
     must(started.ok(), started.status().text());
     server_ = *std::move(started);
@@ -126,66 +100,30 @@ class Peer {
 };
 
 // All servers, in a process of their own.
-void serve(const Ports& ports) try {
+void serve(const Ports& ports, const net::TlsOptions& tls) try {
   const base::MonotonicClock clock;
-  Peer one(clock, ports.peer);
+  Peer one(clock, ports.peer), over_tls(clock, ports.tls_peer, tls);
   std::vector<std::vector<std::byte>> chunks;
   for (const Kind& kind : kKinds) one.put(kind, kind.payload >= kMib ? &chunks : nullptr);
+  for (const Kind& kind : std::span(kKinds).first(2)) over_tls.put(kind, nullptr);
   std::vector<std::unique_ptr<Peer>> others;
   for (const std::uint16_t port : ports.others) {
     others.push_back(std::make_unique<Peer>(clock, port));
     others.back()->put({4096, 0, kManyKeys}, nullptr);
   }
-  serve_raw(ports.raw, chunks);
+  const std::jthread raw_over_tls([&] { bench::serve_raw(ports.tls_raw, chunks, tls); });
+  bench::serve_raw(ports.raw, chunks, {});
 } catch (const std::runtime_error& error) {
   std::fprintf(stderr, "%s\n", error.what());
 }
 
-class RawArm {
- public:
-  explicit RawArm(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in where{};
-    where.sin_family = AF_INET;
-    where.sin_port = htons(port);
-    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int on = 1;
-    ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    const auto connects = [&] {
-      return ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&where), sizeof(where)) ==
-             0;
-    };
-    bool connected = connects();  // the servers make their chunks first
-    for (int i = 0; i < 30 && !connected; ++i) {
-      std::this_thread::sleep_for(std::chrono::seconds(1));
-      connected = connects();
-    }
-    must(connected, "no plain connection");
-  }
-  // Reads all chunks of the kind, of which `before` others come first in the server's list.
-  void read(const Kind& kind, std::uint32_t before, std::vector<Slot>& slots) {
-    constexpr std::uint32_t kOpen = 4;
-    std::uint32_t asked = 0;
-    for (std::uint32_t got = 0; got < kind.count; ++got) {
-      for (; asked < kind.count && asked < got + kOpen; ++asked) {
-        const std::uint32_t number = before + asked;
-        must(::send(socket_.get(), &number, sizeof(number), MSG_NOSIGNAL) == sizeof(number),
-             "the plain loop ends");
-      }
-      const std::span<std::byte> slot = slots[got].span();
-      must(::recv(socket_.get(), slot.data(), slot.size(), MSG_WAITALL) ==
-               static_cast<ssize_t>(slot.size()),
-           "the plain loop ends");
-    }
-  }
-
- private:
-  Fd socket_;
-};
-
 class PeerArm {
  public:
-  PeerArm(const base::Clock& clock, std::vector<net::Endpoint> members) : clock_(clock) {
+  PeerArm(const base::Clock& clock, std::vector<net::Endpoint> members,
+          const net::TlsOptions& tls = {})
+      : clock_(clock) {
     peer::ClientOptions options;
+    options.tls = tls;
     options.self = peer::make_instance("bench", 2);
     const std::size_t count = members.size();
     options.members = std::move(members);
@@ -238,19 +176,22 @@ void verify(const Kind& kind, std::vector<Slot>& slots) {
   }
 }
 
-void bench_reads(const Ports& ports, bench::Report& report) {
+// `tls`: of both arms.
+void bench_reads(const Ports& ports, const net::TlsOptions& tls, bench::Report& report) {
   const base::MonotonicClock clock;
-  RawArm raw(ports.raw);
-  PeerArm peer(clock, {{"127.0.0.1", ports.peer}});
+  bench::RawArm raw(tls.enabled ? ports.tls_raw : ports.raw, tls);
+  PeerArm peer(clock, {{"127.0.0.1", tls.enabled ? ports.tls_peer : ports.peer}}, tls);
   std::uint32_t before = 0;
   for (const Kind& kind : std::span(kKinds).first(2)) {
     std::vector<Slot> slots;
     for (std::uint64_t i = 0; i < kind.count; ++i) slots.emplace_back(kind.slot_bytes());
+    std::vector<std::span<std::byte>> spans;
+    for (Slot& slot : slots) spans.push_back(slot.span());
     const double gb = static_cast<double>(kind.count * kind.slot_bytes()) * 1e-9;
     std::vector<double> raw_speed, peer_speed, ratio;
     for (int round = 0; round < kRounds; ++round) {
       auto start = std::chrono::steady_clock::now();
-      raw.read(kind, before, slots);
+      raw.read(before, spans);
       raw_speed.push_back(gb / s_since(start));
       verify(kind, slots);
       peer.probe(kind.first, kind.count);  // as a probe of the engine before
@@ -262,14 +203,26 @@ void bench_reads(const Ports& ports, bench::Report& report) {
     }
     before += static_cast<std::uint32_t>(kind.count);
     const auto mib = static_cast<double>(kind.payload / kMib);
-    report.add_row({{"what", "read"},
+    report.add_row({{"what", tls.enabled ? "read, TLS" : "read"},
                     {"mib_or_keys", mib},
                     {"plain", bench::median(raw_speed)},
                     {"peer", bench::median(peer_speed)},
                     {"ratio", bench::median(ratio)}});
-    report.add_goal("peer.get_" + std::to_string(kind.payload / kMib) + "m_vs_raw",
-                    bench::median(ratio), ">=", 0.95);
+    report.add_goal("peer.get_" + std::to_string(kind.payload / kMib) +
+                        (tls.enabled ? "m_tls_vs_raw_tls" : "m_vs_raw"),
+                    bench::median(ratio), ">=", tls.enabled ? 0.9 : 0.95);
   }
+}
+
+void bench_own_lookups(bench::Report& report) {
+  const bench::OwnLookups own = bench::measure_own_lookups();
+  report.add_row({{"what", "own_lookup_p99_us"},
+                  {"mib_or_keys", 64.0},
+                  {"plain", own.alone_p99_us},
+                  {"peer", own.serving_p99_us},
+                  {"ratio", own.serving_p99_us / own.alone_p99_us}});
+  std::printf("own look-ups: %.2f GB/s were served meanwhile\n", own.served_gb_s);
+  report.add_goal("peer.own_lookup_p99_us", own.serving_p99_us, "<=", 12);
 }
 
 // `plain` is a round trip in ms: the time to connect once more.
@@ -327,26 +280,55 @@ void bench_many(const Ports& ports, bench::Report& report) {
 
 int bench_peer(const std::string& directory) {
   bench::Report report("peer");
+  const bench::OwnCertificate certificate;
+  const net::TlsOptions tls = certificate.options();
   {
     const Ports ports;
-    const bench::Child servers([&] { serve(ports); });
+    const bench::Child servers([&] { serve(ports, tls); });
     std::this_thread::sleep_for(std::chrono::seconds(2));
-    bench_reads(ports, report);
+    bench_reads(ports, {}, report);
+    bench_reads(ports, tls, report);
   }
+  bench_own_lookups(report);
   const Ports ports;
   DelayedLink link("");
   std::optional<bench::Child> servers;
-  link.at_far_end([&] { servers.emplace([&] { serve(ports); }); });
+  link.at_far_end([&] { servers.emplace([&] { serve(ports, tls); }); });
   std::this_thread::sleep_for(std::chrono::seconds(2));
   bench_probes(link, ports, report);
   bench_many(ports, report);
   return report.finish(directory) ? 0 : 1;
 }
 
+// A line of the input is one read of all chunks of 2 MiB. The answer is its time in seconds.
+int serve_reads() {
+  const Ports ports;
+  const bench::Child servers([&] { serve(ports, {}); });
+  const base::MonotonicClock clock;
+  PeerArm peer(clock, {{"127.0.0.1", ports.peer}});
+  const Kind& kind = kKinds[0];
+  std::vector<Slot> slots;
+  for (std::uint64_t i = 0; i < kind.count; ++i) slots.emplace_back(kind.slot_bytes());
+  std::puts("ready");
+  std::fflush(stdout);
+  for (int c = std::getchar(); c != EOF; c = std::getchar()) {
+    if (c != '\n') continue;
+    peer.probe(kind.first, kind.count);
+    const auto start = std::chrono::steady_clock::now();
+    peer.read(kind, slots);
+    const double seconds = s_since(start);
+    verify(kind, slots);
+    std::printf("%.9f\n", seconds);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
+    if (argc > 1 && std::string(argv[1]) == "--arm") return serve_reads();
     return bench_peer(argc > 1 ? argv[1] : "build/bench");
   } catch (const std::runtime_error& error) {
     std::fprintf(stderr, "bench-peer: %s\n", error.what());

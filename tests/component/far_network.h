@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "shim/base/fd.h"
+#include "tests/component/network_place.h"
 
 namespace larder::test {
 
@@ -30,20 +31,19 @@ class FarNetwork {
 
   const std::string& kind() const { return kind_; }
   // The sockets, threads and processes that these make stay at that end.
-  void near(const std::function<void()>& work) const { within(near_, work); }
-  void far(const std::function<void()>& work) const { within(far_, work); }
+  void near(const std::function<void()>& work) const { near_.within(work); }
+  void far(const std::function<void()>& work) const { far_.within(work); }
   // Cut, every packet is lost.
   void cut(bool on);
 
  private:
-  void within(const Fd& place, const std::function<void()>& work) const;
   bool join_by_netem();
   void join_by_thread();
   void carry() const;
 
   const unsigned delay_ms_, lost_percent_;
   std::string kind_;
-  Fd home_, near_, far_;
+  const NetworkPlace near_, far_;
   Fd near_device_, far_device_;  // TUN
   std::atomic<bool> cut_ = false, ended_ = false;
   std::thread carrier_;

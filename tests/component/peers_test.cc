@@ -14,127 +14,18 @@
 #include <thread>
 
 #include "shim/base/fd.h"
-#include "tests/component/certificates.h"
 #include "tests/component/command.h"
-#include "tests/component/larderd_process.h"
+#include "tests/component/peer_node.h"
 #include "tests/component/server_process.h"
 #include "tests/long_form.h"
-#include "tests/unit/client/engine.h"
 
 namespace larder::test {
 namespace {
 
-using client::testing_support::EngineClient;
-using client::testing_support::hash_of;
-using client::testing_support::hashes_of;
-using client::testing_support::PageLayout;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using testing::AllOf;
 using testing::HasSubstr;
-
-const PageLayout kLayout{"peers", 8, 16, 16 << 10, 0, false, 0};  // four places for chunks of 2 MiB
-constexpr std::uint32_t kChunks = 4;
-
-milliseconds since(steady_clock::time_point from) {
-  return std::chrono::duration_cast<milliseconds>(steady_clock::now() - from);
-}
-
-struct PeerSettings {
-  std::uint16_t port = 0;            // to serve at; 0: no peer is served
-  std::vector<std::uint16_t> peers;  // to ask
-  std::string pool = "chat";
-  std::string tls = "  plaintext: true\n";
-};
-
-std::string lines_of(const PeerSettings& settings) {
-  std::string members;
-  for (const std::uint16_t port : settings.peers)
-    members += (members.empty() ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(port);
-  return "pool: " + settings.pool + "\npeers:\n" +
-         (settings.port == 0 ? "" : "  listen: 127.0.0.1:" + std::to_string(settings.port) + "\n") +
-         (members.empty() ? "" : "  members: " + members + "\n") + settings.tls;
-}
-
-// A larderd and an engine that is attached to it.
-class Node {
- public:
-  explicit Node(const PeerSettings& settings, const std::string& size = "64MiB")
-      : larderd(size, "error", LARDERD_PATH, lines_of(settings)),
-        engine(larderd.socket(), kLayout) {
-    EXPECT_TRUE(engine.client->wait_attached(30'000).ok());
-  }
-  bool reaches(std::int64_t members) const {
-    return eventually([&] {
-      return larderd.status_number({"peers", "servers", "reachable"}) == members;
-    });
-  }
-  void store(std::uint64_t first, std::uint32_t count = kChunks) {
-    ASSERT_EQ(engine.store(first, count, 30'000).stored, count);
-    ASSERT_TRUE(engine.await_present(first, count));
-  }
-  // How many chunks a look finds, from the first on.
-  std::uint64_t probe(std::uint64_t first, std::uint32_t count = kChunks,
-                      std::uint32_t deadline_ms = 2000) {
-    const std::vector<protocol::BlockHash> hashes = hashes_at(first, count);
-    const Result<std::uint64_t> ticket =
-        engine.client->lower_tiers().probe(hashes_of(hashes), deadline_ms);
-    if (!ticket.ok()) return 0;
-    const Result<client::ProbeState> state =
-        engine.client->lower_tiers().tier_probes().poll(*ticket, deadline_ms + 1000);
-    engine.client->lower_tiers().tier_probes().end(*ticket);
-    return state.ok() ? state->chunks : 0;
-  }
-  Result<std::uint64_t> begin_fetch(std::uint64_t first, std::uint32_t count = kChunks,
-                                    std::uint32_t deadline_ms = 5000) {
-    const std::vector<protocol::BlockHash> hashes = hashes_at(first, count);
-    return engine.client->lower_tiers().fetch(hashes_of(hashes), deadline_ms);
-  }
-  // The chunks of a fetch that are in memory at its end.
-  std::uint32_t end_of_fetch(std::uint64_t ticket) {
-    const Result<client::FetchState> state =
-        engine.client->lower_tiers().fetches().poll(ticket, 6000);
-    EXPECT_TRUE(state.ok() && !state->running);
-    return state.ok() ? static_cast<std::uint32_t>(state->chunks) : 0;
-  }
-  std::uint32_t fetch(std::uint64_t first, std::uint32_t count = kChunks,
-                      std::uint32_t deadline_ms = 5000) {
-    const Result<std::uint64_t> ticket = begin_fetch(first, count, deadline_ms);
-    if (!ticket.ok()) return 0;
-    const std::uint32_t chunks = end_of_fetch(*ticket);
-    engine.client->lower_tiers().fetches().end(*ticket);
-    return chunks;
-  }
-  // Loads from memory into the engine's pages. Fails the test if a load that is reported done has
-  // other bytes.
-  bool loads(std::uint64_t first, std::uint32_t count = kChunks) {
-    engine.engine.wipe();
-    const bool loaded = engine.load(first, count).status == Code::kOk;
-    EXPECT_TRUE(!loaded || engine.holds(first, count)) << first << ": WRONG BYTES";
-    return loaded;
-  }
-  // Looks, fetches, loads and evicts.
-  bool shares(std::uint64_t first) {
-    const bool all = probe(first) == kChunks && fetch(first) == kChunks && loads(first);
-    evict(first);
-    return all;
-  }
-  void evict(std::uint64_t first, std::uint32_t count = kChunks) {
-    const std::vector<protocol::BlockHash> hashes = hashes_at(first, count);
-    EXPECT_TRUE(
-        engine.client->lower_tiers().act(protocol::Verb::kEvict, hashes_of(hashes), 5000).ok());
-  }
-
-  LarderdProcess larderd;
-  EngineClient engine;
-
- private:
-  static std::vector<protocol::BlockHash> hashes_at(std::uint64_t first, std::uint32_t count) {
-    std::vector<protocol::BlockHash> hashes;
-    for (std::uint32_t i = 0; i < count; ++i) hashes.push_back(hash_of(first + i));
-    return hashes;
-  }
-};
 
 TEST(PeersTest, ChunkStoredByOneNodeIsLoadedByTheOther) {
   const std::uint16_t one_port = free_port(), two_port = free_port();
@@ -402,115 +293,6 @@ TEST(PeersTest, BytesCorruptedInTransitAreAMiss) {
       30'000, 50));
   std::printf("%llu bytes changed, %d loads all the same\n",
               static_cast<unsigned long long>(proxy.changed()), loaded);
-}
-
-class PeersTlsTest : public testing::Test {
- protected:
-  PeersTlsTest() {
-    files_.authority("ca");
-    files_.authority("other");
-    files_.certificate("one", "ca", "DNS:chat.serving.larder");
-    files_.certificate("two", "ca", "DNS:chat.serving.larder");
-    files_.certificate("stranger", "other", "DNS:chat.serving.larder");
-    files_.certificate("named", "ca", "DNS:other.serving.larder");
-    files_.short_lived("past", "ca", "DNS:chat.serving.larder", -60);
-    files_.common_name("common", "ca", "chat.serving.larder");
-  }
-  std::string tls(const std::string& certificate, const std::string& ca = "ca") const {
-    return "  ca_file: " + files_.file(ca + ".crt") +
-           "\n  cert_file: " + files_.file(certificate + ".crt") +
-           "\n  key_file: " + files_.file(certificate + ".key") +
-           "\n  server_name: chat.serving.larder\n";
-  }
-  const Certificates files_;
-};
-
-TEST_F(PeersTlsTest, MutualCertificatesAllowSharing) {
-  const std::uint16_t port = free_port();
-  Node holder({port, {}, "chat", tls("one")}), asker({0, {port}, "chat", tls("two")});
-  holder.store(0);
-  ASSERT_TRUE(asker.reaches(1)) << asker.larderd.status_text({"peers", "reason"});
-  EXPECT_EQ(asker.larderd.status_text({"peers", "mode"}), "TLS");
-  EXPECT_EQ(asker.probe(0), kChunks);
-  EXPECT_EQ(asker.fetch(0), kChunks);
-  EXPECT_TRUE(asker.loads(0));
-}
-
-// covers F-273, F-279
-TEST_F(PeersTlsTest, PeerWithOtherCertificateIsRefused) {
-  const std::uint16_t port = free_port();
-  Node holder({port, {}, "chat", tls("one")});
-  holder.store(0);
-  for (const std::string& settings :
-       {tls("stranger", "ca"), tls("stranger", "other"), tls("named"), tls("past"), tls("common"),
-        std::string("  plaintext: true\n")}) {
-    Node asker({0, {port}, "chat", settings});
-    EXPECT_TRUE(eventually(
-        [&] {
-          return !asker.larderd.status_text({"peers", "reason"}).empty();
-        },
-        10'000))
-        << settings;
-    EXPECT_EQ(asker.probe(0), 0U) << settings;
-    EXPECT_EQ(asker.larderd.status_number({"peers", "servers", "reachable"}), 0) << settings;
-  }
-  Node well({0, {port}, "chat", tls("two")});
-  EXPECT_TRUE(well.reaches(1));
-}
-
-// covers F-279
-TEST_F(PeersTlsTest, AConnectionEndsWithTheCertificateAndANewFileHeals) {
-  for (const bool holds : {true, false}) {
-    files_.short_lived("brief", "ca", "DNS:chat.serving.larder", 10);
-    const std::uint16_t port = free_port();
-    Node holder({port, {}, "chat", tls(holds ? "brief" : "one")}),
-        asker({0, {port}, "chat", tls(holds ? "two" : "brief")});
-    ASSERT_TRUE(asker.reaches(1)) << asker.larderd.status_text({"peers", "reason"});
-    EXPECT_TRUE(eventually(
-        [&] {
-          const std::string why = asker.larderd.status_text({"peers", "reason"});
-          return asker.larderd.status_number({"peers", "servers", "reachable"}) == 0 &&
-                 why.find("expired") != std::string::npos;
-        },
-        20'000))
-        << asker.larderd.status_text({"peers", "reason"});
-    files_.certificate("fresh", "ca", "DNS:chat.serving.larder");
-    files_.rename("fresh.key", "brief.key");
-    files_.rename("fresh.crt", "brief.crt");
-    EXPECT_TRUE(asker.reaches(1)) << asker.larderd.status_text({"peers", "reason"});
-  }
-}
-
-// covers F-280
-TEST_F(PeersTlsTest, RotatedFilesAreReadAgainWithoutAMiss) {
-  files_.certificate("one-new", "other", "DNS:chat.serving.larder");
-  files_.certificate("two-new", "other", "DNS:chat.serving.larder");
-  files_.certificate("three", "ca", "DNS:chat.serving.larder");
-  for (const char* trusted : {"own-one", "own-two", "own-three"})
-    run("cp " + files_.file("ca.crt") + " " + files_.file(std::string(trusted) + ".crt"));
-  const std::uint16_t port = free_port();
-  Node holder({port, {}, "chat", tls("one", "own-one")}),
-      asker({0, {port}, "chat", tls("two", "own-two")});
-  holder.store(0);
-  ASSERT_TRUE(asker.reaches(1)) << asker.larderd.status_text({"peers", "reason"});
-  const auto rotate = [&](const std::string& to, const std::string& from) {
-    run("cp " + files_.file(from) + " " + files_.file("next"));
-    files_.rename("next", to);
-    EXPECT_TRUE(asker.shares(0)) << to;
-  };
-  run("cat " + files_.file("ca.crt") + " " + files_.file("other.crt") + " > " +
-      files_.file("both.crt"));
-  for (const char* trusted : {"own-one.crt", "own-two.crt"}) rotate(trusted, "both.crt");
-  for (const char* end : {".key", ".crt"})
-    for (const std::string name : {"one", "two"}) rotate(name + end, name + "-new" + end);
-  for (const char* trusted : {"own-one.crt", "own-two.crt"}) rotate(trusted, "other.crt");
-  // New connections have the new files alone.
-  Node old({0, {port}, "chat", tls("three", "own-three")}),
-      fresh({0, {port}, "chat", tls("two", "other")});
-  EXPECT_TRUE(fresh.reaches(1)) << fresh.larderd.status_text({"peers", "reason"});
-  EXPECT_EQ(old.larderd.status_number({"peers", "servers", "reachable"}), 0);
-  EXPECT_TRUE(asker.shares(0)) << "over the connections of before";
-  EXPECT_TRUE(fresh.shares(0));
 }
 
 }  // namespace

@@ -56,19 +56,19 @@ void Members::turn() {
 
 // An address of this larderd may become the address of another: one connection asks now and then.
 void Members::find_self(Member& member, std::uint64_t now_ns) const {
-  if (member.self && member.questions.retired()) {
-    if (now_ns >= member.self_ns + options_.self_ms * kNsPerMs) member.questions.resume();
+  if (member.self && member.questions->retired()) {
+    if (now_ns >= member.self_ns + options_.self_ms * kNsPerMs) member.questions->resume();
     return;
   }
-  if (!member.questions.ready()) return;
+  if (!member.questions->ready()) return;
   // INSTANCE decides, not the address: a pod behind a Service or NAT does not know its own address.
-  const bool self = member.questions.other()->id == options_.self.id;  // mutation: peer-not-self
+  const bool self = member.questions->other()->id == options_.self.id;  // mutation: peer-not-self
   if (self) {
     member.questions.retire();
     member.payloads.retire();
     member.self_ns = now_ns;
   } else if (member.self) {
-    member.payloads.resume();
+    member.payloads->resume();
   }
   member.self = self;
 }
@@ -117,7 +117,7 @@ void Members::set(std::vector<net::Endpoint> endpoints) {
   }
   for (const std::unique_ptr<Member>& gone : before) {
     if (gone == nullptr) continue;
-    for (PeerLink* link : {&gone->questions, &gone->payloads}) {
+    for (MemberLink* link : {&gone->questions, &gone->payloads}) {
       link->retire();  // answers the open requests
       past_sent_ += link->sent_bytes();
       past_received_ += link->received_bytes();
@@ -130,7 +130,7 @@ std::uint64_t Members::next_ns() const {
   std::uint64_t next = resolver_ == nullptr || resolving_ ? UINT64_MAX : resolve_ns_;
   for (const auto& member : members_) {
     next = std::min({next, member->questions.next_ns(), member->payloads.next_ns()});
-    if (member->questions.retired())
+    if (member->questions->retired())
       next = std::min(next, member->self_ns + options_.self_ms * kNsPerMs);
   }
   return next;
@@ -142,7 +142,7 @@ std::vector<Member*> Members::askable() {
     // A member with a late answer is asked again only after the answer. A stopped member thus
     // delays one probe, not every probe.
     if (members.size() < options_.fanout && member->ready() &&
-        member->questions.answers_within(options_.probe_ms))
+        member->questions->answers_within(options_.probe_ms))
       members.push_back(member.get());
   return members;
 }
@@ -170,8 +170,8 @@ Members::View Members::view() const {
       continue;
     }
     // The status shows one failure, that of the first member in the order of ranks.
-    const Status& why =
-        member->questions.failure().ok() ? member->payloads.failure() : member->questions.failure();
+    const Status& why = member->questions->failure().ok() ? member->payloads->failure()
+                                                          : member->questions->failure();
     if (view.failure.empty() && !why.ok())
       view.failure = net::text_of(member->endpoint) + ": " + why.text();
   }

@@ -12,8 +12,8 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/net/poller.h"
 #include "sidecar/net/resolver.h"
+#include "sidecar/tiers/peer/member_link.h"
 #include "sidecar/tiers/peer/options.h"
-#include "sidecar/tiers/peer/peer_link.h"
 
 namespace larder::peer {
 
@@ -24,11 +24,11 @@ struct Member {
         endpoint(place),
         questions(options, clock, poller, place),
         payloads(options, clock, poller, std::move(place)) {}
-  bool ready() const { return questions.ready() && payloads.ready(); }
+  bool ready() const { return questions->ready() && payloads->ready(); }
 
   const std::uint64_t number;  // never used again
   const net::Endpoint endpoint;
-  PeerLink questions, payloads;
+  MemberLink questions, payloads;
   bool self = false;          // the address is of this larderd, as of the last HELLO
   std::uint64_t self_ns = 0;  // the time of that HELLO
 };

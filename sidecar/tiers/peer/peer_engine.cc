@@ -159,7 +159,7 @@ void PeerEngine::pump_lane(Lane& lane) {
 bool PeerEngine::start_get(std::uint64_t serial, const Offer& offer) {
   Op& op = operations_.at(serial);
   Member* const member = members_.find(offer.member);
-  if (member == nullptr || !member->payloads.ready()) return false;
+  if (member == nullptr || !member->payloads->ready()) return false;
   op.started = true;
   op.offer = offer;
   const std::uint64_t bytes = offer.facts.slot_bytes();
@@ -184,7 +184,7 @@ bool PeerEngine::start_get(std::uint64_t serial, const Offer& offer) {
     request.then = [this, serial, part](const Status& lost, const net::Reply& reply) {
       on_part(serial, part, lost, reply);
     };
-    if (!member->payloads.ask(std::move(request)).ok()) break;
+    if (!member->payloads->ask(std::move(request)).ok()) break;
     ++op.waiting;
   }
   return true;

@@ -184,6 +184,10 @@ std::uint64_t PeerLink::next_ns() const {
   return idle ? std::min(limit, used_ns_ + options_.ping_ms * kNsPerMs) : limit;
 }
 
+std::int64_t PeerLink::valid_s() const {
+  return connection_ == nullptr ? INT64_MAX : connection_->stream().valid_s();
+}
+
 Status PeerLink::ask(net::Request request) {
   if (!ready()) return {Code::kUnavailable, "no connection to the peer"};
   used_ns_ = clock_.now_ns();
@@ -211,11 +215,9 @@ void PeerLink::resume() {
 
 // Tries the other addresses of a name at once, in turn; all addresses are one attempt.
 void PeerLink::attempt_failed(const Status& why) {
+  if (next_address_ < addresses_.size()) return breaker_.skipped();
   failure_ = why;
-  if (next_address_ < addresses_.size())
-    breaker_.skipped();
-  else
-    breaker_.failed(clock_.now_ns());
+  breaker_.failed(clock_.now_ns());
 }
 
 void PeerLink::fail(Status why) {

@@ -55,6 +55,10 @@ class PeerLink {
   void resume();
   bool retired() const { return state_ == State::kRetired; }
 
+  // How many more seconds the certificates of the connection are valid; INT64_MAX without strict
+  // TLS, and without a connection.
+  std::int64_t valid_s() const;
+
   std::uint64_t bytes() const {
     return connection_ ? connection_->bytes() : 0;
   }  // of open payloads

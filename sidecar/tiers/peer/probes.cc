@@ -56,10 +56,10 @@ void Probes::begin(std::uint64_t serial, std::span<const tiers::ChunkKey> keys,
   const auto entered = probes_.emplace(serial, std::move(probe)).first;
   // All members are asked at once: asked in turn, each slow member would add its time.
   for (Member* member : members_.askable()) {
-    const bool both = member->payloads.idle();  // else the question would wait behind bytes
+    const bool both = member->payloads->idle();  // else the question would wait behind bytes
     for (std::size_t group = 0; group < entered->second.groups.size(); ++group)
       ask(entered->second, serial, *member, group,
-          both && group % 2 == 1 ? member->payloads : member->questions);
+          both && group % 2 == 1 ? *member->payloads : *member->questions);
   }
   // Without an askable member the answer is a miss at once.
   if (entered->second.waiting == 0) end(entered);
@@ -159,7 +159,7 @@ std::vector<bool> Probes::choose(const Probe& probe) {
         Member* const member = members_.find(one.member);
         if (member == nullptr) continue;
         // Bytes of earlier reads count: a member that still sends is the slower source.
-        load.try_emplace(one.member, member->payloads.bytes());
+        load.try_emplace(one.member, member->payloads->bytes());
         if (best == nullptr || load.at(one.member) < load.at(best->member)) best = &one;
       }
       const bool wanted = best != nullptr && probe.done != nullptr;
@@ -191,7 +191,7 @@ void Probes::flush() {
       request.around.before = format_done(*group.keys);
       request.expect.types = "+";
       static_cast<void>(
-          member->questions.ask(std::move(request)).ok());  // else the hold ends by its time
+          member->questions->ask(std::move(request)).ok());  // else the hold ends by its time
     }
   }
 }

@@ -42,11 +42,12 @@ def prompt(seed, tokens):
     return [generator.choice(VOCABULARY) for _ in range(tokens)]
 
 
-def start_larderd(folder, size="256MiB", name=None, extra=""):
+def start_larderd(folder, size="256MiB", name=None, extra="", pool=""):
     number = next(_numbers)
     name = name or f"larder-test-{os.getpid()}-{number}"
     binary = Path(os.environ["LARDER_TEST_BIN"]) / "larderd"
-    larderd = Larderd(binary, folder, name, size, extra, log_name=f"larderd-{number}.log")
+    log = f"larderd-{number}.log"
+    larderd = Larderd(binary, folder, name, size, extra, log_name=log, pool=pool)
     larderd.wait_ready()
     return larderd
 
@@ -201,6 +202,20 @@ def run_offline(
         written = Path(results.name).read_text()
     assert done.returncode == 0 and written, done.stdout[-6000:]
     return json.loads(written), done.stdout
+
+
+def answers(engine, text):
+    """(computed, computed with all but the last tokens in the engine's own cache): without Larder.
+    With such weights the two may differ, since the engine computes in other steps; Larder's loads
+    must give the second."""
+    computed = engine.alone(text)
+    return computed, engine.ask(text, **OFF)
+
+
+def timed(work, *arguments):
+    """(its result, seconds)."""
+    began = time.monotonic()
+    return work(*arguments), time.monotonic() - began
 
 
 def committed_chunks(larderd):

@@ -9,7 +9,16 @@ import time
 import types
 
 import pytest
-from engines import PATIENCE_S, SLACK_S, Engine, committed_chunks, prompt, start_larderd, wait_for
+from engines import (
+    PATIENCE_S,
+    SLACK_S,
+    Engine,
+    committed_chunks,
+    prompt,
+    start_larderd,
+    timed,
+    wait_for,
+)
 from harness.throttle import STALLED, Throttle, Unavailable
 
 from larder import completions
@@ -147,11 +156,11 @@ def throttle(world):
 # covers F-046, F-146
 def test_a_stopped_disk_costs_one_deadline_once(world, engine, throttle):
     texts = [store_below(world, f"stopped {i}") for i in range(3)]
-    computing_s = min(timed(lambda text=text: engine.alone(text)) for text, _ in texts)
+    computing_s = min(timed(engine.alone, text)[1] for text, _ in texts)
     before = fetched(engine)
     throttle.reads(STALLED)
     engine.larderd = None  # chunks under a read stay granted: no test waits for the reads here
-    first_s = timed(lambda: check(engine, *texts[0]))
+    _, first_s = timed(check, engine, *texts[0])
     assert first_s < 2 * computing_s + SLACK_S
     check(engine, *texts[1])
     check(engine, *texts[2])
@@ -170,21 +179,16 @@ def check(engine, text, alone):
     assert engine.ask(text) == alone
 
 
-def timed(call):
-    began = time.monotonic()
-    call()
-    return time.monotonic() - began
-
-
 # covers F-046
 def test_a_stopped_larderd_is_waited_for_no_longer_than_a_deadline(world, engine):
     text, alone = store_below(world, "asleep")
-    computing_s = timed(lambda: engine.alone(text))
+    _, computing_s = timed(engine.alone, text)
     committed_chunks(world.larderd)
     os.kill(world.larderd.child.pid, signal.SIGSTOP)
     try:
         engine.larderd = None
-        assert timed(lambda: check(engine, text, alone)) < 2 * computing_s + SLACK_S
+        _, took_s = timed(check, engine, text, alone)
+        assert took_s < 2 * computing_s + SLACK_S
     finally:
         os.kill(world.larderd.child.pid, signal.SIGCONT)
         engine.larderd = world.larderd

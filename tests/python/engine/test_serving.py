@@ -21,6 +21,7 @@ from engines import (
     committed_chunks,
     prompt,
     start_larderd,
+    timed,
     wait_for,
 )
 from index_words import IndexWords
@@ -372,11 +373,6 @@ def kill_once(world, engine, number, loaded, alone, warm_s):
         in_store=killer.granted > 0,
         in_load=killer.granted == 0 and any(text in loaded for text in during),
     )
-
-
-def timed(work, *arguments):
-    began = time.monotonic()
-    return work(*arguments), time.monotonic() - began
 
 
 # covers F-016
