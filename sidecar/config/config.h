@@ -15,6 +15,7 @@ namespace larder::config {
 
 enum class Hugepages { kNone, k2Mi, k1Gi, kPrefer2Mi };
 enum class OnMismatch { kRefuse, kReplace };
+enum class Evict { kLru, kAdaptive };
 enum class DiskWrite { kBack, kThrough };
 enum class BackendWrite { kAll, kEvicted, kPopular };
 enum class Transfer { kShim, kSidecar };
@@ -30,6 +31,7 @@ struct MemoryConfig {
   bool keep_on_exit = true;  // the cached chunks stay in memory for the next start
   // Unusable memory of an earlier larderd: refuse | replace.
   OnMismatch on_mismatch = OnMismatch::kRefuse;
+  Evict eviction = Evict::kLru;  // lru | adaptive: see store::Eviction
 };
 
 struct DiskConfig {

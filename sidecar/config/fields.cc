@@ -82,6 +82,13 @@ Status set_on_mismatch(std::string_view text, Config& config) {
   return {};
 }
 
+Status set_eviction(std::string_view text, Config& config) {
+  if (text != "lru" && text != "adaptive")
+    return {Code::kInvalidArgument, "is not one of: lru, adaptive"};
+  config.memory.eviction = text == "lru" ? Evict::kLru : Evict::kAdaptive;
+  return {};
+}
+
 Status set_disk_path(std::string_view text, Config& config) {
   return set_path(text, config.disk.path);
 }
@@ -162,7 +169,7 @@ Status set_hosts(std::string_view text, Config& config) {
 // has the same order.
 // The order of the rows is the order of the reference page, of --help and of --check-config. Rows
 // of one section stand together, as YamlWriter writes a section once.
-constexpr std::array<Field, 46> kFields{{
+constexpr std::array<Field, 47> kFields{{
     // `pool` first: other defaults follow from the name (follow_pool() in loader.cc).
     {"pool",
      "name of this pool of sidecars; if not set, `socket` and `memory.shm_name` contain the name",
@@ -212,6 +219,13 @@ constexpr std::array<Field, 46> kFields{{
      "--free-memory` frees the memory); false: larderd frees the memory at the stop",
      set_keep_on_exit,
      [](const Config& c) { return std::string(c.memory.keep_on_exit ? "true" : "false"); }},
+    {"memory.eviction",
+     "which chunks leave to make room. lru: the least recently used; adaptive: those with the "
+     "fewest expected uses, learned from the uses of all chunks, also of evicted ones",
+     set_eviction,
+     [](const Config& c) {
+       return std::string(c.memory.eviction == Evict::kLru ? "lru" : "adaptive");
+     }},
     {"memory.on_mismatch",
      "action for memory of an earlier larderd with another size, format version or owner. refuse: "
      "report the mismatch and do not "

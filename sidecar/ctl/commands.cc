@@ -237,8 +237,8 @@ constexpr auto kCommands = std::to_array<Command>({
     {"simulate", "FILE...", 1, kManyWords, "simulate which trace? simulate FILE...",
      "compute the exact hits of a recorded trace, to choose a memory size: for --sizes 1GiB,2GiB "
      "and\n"
-     "--policies lru,fifo,s3-fifo,optimal (lru). FILE: from `larderctl trace`, or in Mooncake's "
-     "format",
+     "--policies lru,adaptive,fifo,s3-fifo,optimal (lru). FILE: from `larderctl trace`, or in "
+     "Mooncake's format",
      plainly<simulate>},
     {"backend", "check [URL]", 1, 2, "which command? backend check [URL]",
      "check whether larderd can use a Redis or Valkey: redis://[user@]host[:port][/database], "

@@ -114,8 +114,8 @@ std::string table_of(const Study& study) {
     text += "\n";
   }
   return text +
-         "\nfound: of the tokens asked for. larderd's policy is lru; optimal knows the future, and "
-         "is the upper bound.\n";
+         "\nfound: of the tokens asked for. larderd's policies are lru and adaptive "
+         "(memory.eviction); optimal knows the future, and is the upper bound.\n";
 }
 
 std::string json_of(const Study& study) {

@@ -66,7 +66,9 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
     : parts_(std::move(parts)),
       clock_(clock),
       loop_stats_(parts_.config.pool, parts_.shape.epoch, parts_.arena, clock.now_ms()),
-      store_(parts_.shape, parts_.index.mapping.data(), parts_.arena.mapping.data(), stats_),
+      store_(parts_.shape, parts_.index.mapping.data(), parts_.arena.mapping.data(), stats_,
+             parts_.config.memory.eviction == config::Evict::kAdaptive ? store::Eviction::kAdaptive
+                                                                       : store::Eviction::kLru),
       reuse_tracker_(parts_.arena.mapping.size(), store_.namespaces()),
       // The parts below are members by value. A part refers only to members that event_loop.h
       // declares before it, so destruction in reverse order is safe.

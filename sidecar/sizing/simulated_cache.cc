@@ -10,6 +10,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "sidecar/sizing/adaptive_cache.h"
+
 namespace larder::sizing {
 namespace {
 
@@ -197,7 +199,8 @@ class S3Fifo final : public SimulatedCache {
   std::deque<std::uint64_t> ghost_order_;
 };
 
-constexpr std::array<std::string_view, 4> kPolicies{"lru", "fifo", "s3-fifo", "optimal"};
+constexpr std::array<std::string_view, 5> kPolicies{"lru", "adaptive", "fifo", "s3-fifo",
+                                                    "optimal"};
 
 }  // namespace
 
@@ -209,12 +212,14 @@ Result<std::unique_ptr<SimulatedCache>> make_cache(std::string_view policy,
                                                    std::uint64_t size_bytes) {
   std::unique_ptr<SimulatedCache> cache;
   if (policy == "lru") cache = std::make_unique<PromptLru>(size_bytes);
+  if (policy == "adaptive") cache = std::make_unique<AdaptiveCache>(size_bytes);
   if (policy == "fifo") cache = std::make_unique<FifoCache>(size_bytes);
   if (policy == "s3-fifo") cache = std::make_unique<S3Fifo>(size_bytes);
   if (policy == "optimal") cache = std::make_unique<Optimal>(size_bytes);
   if (cache == nullptr)
-    return Status(Code::kInvalidArgument,
-                  "'" + std::string(policy) + "' is no policy: lru, fifo, s3-fifo, optimal");
+    return Status(
+        Code::kInvalidArgument,
+        "'" + std::string(policy) + "' is no policy: lru, adaptive, fifo, s3-fifo, optimal");
   return cache;
 }
 

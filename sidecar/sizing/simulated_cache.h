@@ -28,9 +28,10 @@ class SimulatedCache {
   static constexpr std::uint64_t kNever = UINT64_MAX;
 };
 
-// lru is larderd's own policy, by prompt. A use of a chunk is a use of the chunks before it. Tails
-// leave before heads, and a request evicts none of its own chunks. optimal evicts tails first, too.
-// fifo and s3-fifo do not know prompts.
+// lru and adaptive are larderd's own policies, by prompt. A use of a chunk is a use of the chunks
+// before it. Tails leave before heads, and a request evicts none of its own chunks. adaptive runs
+// the very class of the store. optimal evicts tails first, too. fifo and s3-fifo do not know
+// prompts.
 std::span<const std::string_view> policies();
 
 // kInvalidArgument names the policies.

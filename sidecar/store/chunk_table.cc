@@ -2,12 +2,13 @@
 
 namespace larder::store {
 
-ChunkTable::ChunkTable(const IndexShape& shape, std::byte* index, const std::byte* arena)
+ChunkTable::ChunkTable(const IndexShape& shape, std::byte* index, const std::byte* arena,
+                       Eviction eviction)
     : index_(index, shape),
       table_(shape.entry_count),
       arena_(shape.arena_bytes, table_),
       arena_memory_(arena),
-      order_(index_, table_, arena_) {}
+      order_(index_, table_, arena_, eviction) {}
 
 Result<std::uint32_t> ChunkTable::open_namespace(const NamespaceSpec& spec,
                                                  std::string* difference) {

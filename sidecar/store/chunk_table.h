@@ -25,7 +25,7 @@ namespace larder::store {
 class ChunkTable {
  public:
   // `index` and `arena` are mapped and outlive this object.
-  ChunkTable(const IndexShape& shape, std::byte* index, const std::byte* arena);
+  ChunkTable(const IndexShape& shape, std::byte* index, const std::byte* arena, Eviction eviction);
   ChunkTable(const ChunkTable&) = delete;
 
   IndexWriter& index() { return index_; }

@@ -10,6 +10,10 @@
 
 namespace larder::store {
 
+// lru: the least recently used chunk leaves first (Lru). adaptive: the chunk with the fewest
+// expected uses (Adaptive).
+enum class Eviction { kLru, kAdaptive };
+
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;

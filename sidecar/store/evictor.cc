@@ -272,6 +272,7 @@ bool Evictor::release_family(std::span<const std::uint32_t> slots) {
     if (const auto age_ms = ages_.age_ms(arena_.uses() - arena_.age(slot)))
       stats_.age_at_eviction.record(*age_ms);
     listeners_.count_lost(slot);
+    chunks_.order().evicted(slot);
     chunks_.count_out(slot);
     index_.erase_key(slot);
     chunks_.free_slot(slot);

@@ -1,13 +1,23 @@
 #include "sidecar/store/prompt_order.h"
 
 #include <ranges>
+#include <utility>
 
 #include "sidecar/store/lru.h"
 
 namespace larder::store {
 
-PromptOrder::PromptOrder(const IndexWriter& index, SlotTable& table, SlotArena& arena)
-    : index_(index), table_(table), arena_(arena), policy_(std::make_unique<Lru>(table)) {}
+PromptOrder::PromptOrder(const IndexWriter& index, SlotTable& table, SlotArena& arena,
+                         Eviction eviction)
+    : index_(index), table_(table), arena_(arena) {
+  if (eviction == Eviction::kLru) {
+    policy_ = std::make_unique<Lru>(table);
+    return;
+  }
+  auto adaptive = std::make_unique<Adaptive>(table, index.entry_count());
+  adaptive_ = adaptive.get();
+  policy_ = std::move(adaptive);
+}
 
 // Lists in ancestors_ the ancestors that move, the nearest first. Returns the first ancestor that
 // stays: this batch has used it, or the batch may look at no more. kNoSlot: all move.
@@ -36,23 +46,24 @@ std::uint32_t PromptOrder::nearest_candidate(std::uint32_t slot) {
   return slot;
 }
 
-void PromptOrder::enter(std::uint32_t slot) {
+void PromptOrder::enter(std::uint32_t slot, bool counts) {
   std::uint32_t above = list_ancestors(slot);
   if (above == kNoSlot) {  // the later a use, the warmer: the slot first, its root last
     enter_below(slot, kNoSlot);
     for (const std::uint32_t ancestor : ancestors_)
-      move_up(ancestor, kNoSlot);  // mutation: head-last
+      move_up(ancestor, kNoSlot, counts);  // mutation: head-last
     return;
   }
   for (const std::uint32_t ancestor : std::views::reverse(ancestors_)) {
-    move_up(ancestor, above);
+    move_up(ancestor, above, counts);
     above = ancestor;
   }
   enter_below(slot, above);
 }
 
-void PromptOrder::move_up(std::uint32_t slot, std::uint32_t above) {
+void PromptOrder::move_up(std::uint32_t slot, std::uint32_t above, bool counts) {
   leave(slot);
+  if (counts) count_use(slot);
   enter_below(slot, above);
 }
 
@@ -74,6 +85,7 @@ void PromptOrder::demote(std::uint32_t slot) {
   const std::uint32_t coldest = policy_->first_own_victim(arena_.class_of(slot));
   if (coldest == slot) return;
   leave(slot);
+  if (adaptive_ != nullptr && coldest != kNoSlot) adaptive_->join(slot, coldest);
   enter_below(slot, coldest);  // mutation: demoted-first
 }
 

@@ -9,8 +9,9 @@ namespace larder::store {
 
 using protocol::SlotState;
 
-Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats)
-    : chunks_(shape, index, arena),
+Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats,
+             Eviction eviction)
+    : chunks_(shape, index, arena, eviction),
       index_(chunks_.index()),
       table_(chunks_.table()),
       arena_(chunks_.arena()),

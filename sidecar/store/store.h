@@ -52,7 +52,8 @@ class Store {
  public:
   // `index` and `arena` (of shape.arena_bytes) are mapped and outlive the store. So does `stats`,
   // whose counters the store raises.
-  Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats);
+  Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats,
+        Eviction eviction = Eviction::kLru);
   Store(const Store&) = delete;
 
   void set_touched_bytes(std::uint64_t bytes) { chunks_.set_touched_bytes(bytes); }

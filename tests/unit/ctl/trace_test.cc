@@ -101,7 +101,7 @@ TEST_F(TraceTest, SimulateReportsHitsOfEachSizeAndPolicy) {
 TEST_F(TraceTest, SimulateReportsWrongArguments) {
   EXPECT_THAT(simulated(kMooncake, "1GB").status().text(), HasSubstr("--sizes: "));
   EXPECT_EQ(simulated(kMooncake, "1MiB", "mru").status().text(),
-            "--policies: 'mru' is no policy: lru, fifo, s3-fifo, optimal");
+            "--policies: 'mru' is no policy: lru, adaptive, fifo, s3-fifo, optimal");
   EXPECT_EQ(simulated(kMooncake, "1MiB", ",").status().text(), "--policies names no policy");
   EXPECT_THAT(simulated(kMooncake, "1MiB", "lru", "yaml").status().text(),
               HasSubstr("table or json, not 'yaml'"));

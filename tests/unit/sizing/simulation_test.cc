@@ -37,6 +37,38 @@ TEST(SimulationTest, S3FifoKeepsUsedChunksThroughAScan) {
   EXPECT_EQ(hits(letters, "lru", 10), 2U);
 }
 
+// Of the prompts half are asked for again and again; the others come by once each.
+TEST(SimulationTest, AdaptiveKeepsReturningPromptsThroughAFlood) {
+  std::vector<TracedRequest> calm, flooded;
+  std::uint64_t once = 1'000'000;
+  for (std::uint64_t i = 0; i < 40'000; ++i) {
+    const std::uint64_t prompt = i * 7919 % 60 * 100;
+    calm.push_back({{prompt, prompt + 1, prompt + 2}, 1, 3, 1});
+    flooded.push_back(calm.back());
+    for (int n = 0; n < 4; ++n, once += 3) flooded.push_back({{once, once + 1, once + 2}, 1, 3, 1});
+  }
+  constexpr std::uint64_t kSize = 200;
+  const auto kept = [&](std::string_view policy) {
+    const auto hits = static_cast<double>(simulate(flooded, policy, kSize)->chunks_hit);
+    return hits / static_cast<double>(simulate(calm, policy, kSize)->chunks_hit);
+  };
+  EXPECT_LT(kept("lru"), 0.1);
+  EXPECT_GT(kept("adaptive"), 0.75) << "the first thousand prompts teach it";
+}
+
+TEST(SimulationTest, AdaptiveTakesChunksOfSeveralSizes) {
+  std::vector<TracedRequest> trace;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const std::uint64_t chunk = i * i % 40;
+    trace.push_back({{chunk}, 1 + chunk % 3, 1, 1});
+  }
+  const std::uint64_t all = simulate(trace, "lru", 200)->chunks_hit;
+  EXPECT_EQ(simulate(trace, "adaptive", 200)->chunks_hit, all);
+  const std::uint64_t tight = simulate(trace, "adaptive", 12)->chunks_hit;
+  EXPECT_GT(tight, all / 4);
+  EXPECT_LT(tight, all);
+}
+
 TEST(SimulationTest, RequestHitsEndAtTheFirstMissingChunk) {
   const std::vector<TracedRequest> trace{
       {{1, 2, 3}, 1, 25, 10}, {{1, 9, 3}, 1, 30, 10}, {{1, 2, 3}, 1, 25, 10}};
@@ -73,7 +105,7 @@ TEST(SimulationTest, WarmUpFillsTheCacheWithoutCounting) {
 
 TEST(SimulationTest, AnUnknownPolicyIsRefusedByName) {
   const Status refused = simulate({}, "mru", 1).status();
-  EXPECT_EQ(refused.text(), "'mru' is no policy: lru, fifo, s3-fifo, optimal");
+  EXPECT_EQ(refused.text(), "'mru' is no policy: lru, adaptive, fifo, s3-fifo, optimal");
 }
 
 TEST(SimulationTest, PoliciesAreEqualWithoutEvictionAndNeverBeatOptimal) {

@@ -20,7 +20,7 @@ class ChunkBox {
       : shape_{slots * 2, IndexShape::buckets_for(slots * 2), slots * kSlotBytes, 1, 1000},
         index_(zeroed_pages(shape_.bytes())),
         arena_(zeroed_pages(shape_.arena_bytes)),
-        chunks_(shape_, index_.get(), arena_.get()) {
+        chunks_(shape_, index_.get(), arena_.get(), Eviction::kLru) {
     chunks_.set_touched_bytes(shape_.arena_bytes);
     std::string difference;
     handle_ = *chunks_.open_namespace(make_spec("field: a\n"), &difference);

@@ -13,7 +13,9 @@ constexpr std::size_t kStep = 4;  // chunks that an engine stores at a time
 // Replays a trace as engines do: looks up, uses the hits, and stores the rest in steps.
 class Replay {
  public:
-  explicit Replay(std::uint64_t slots) : box_(slots) { box_.add_session(1); }
+  Replay(std::uint64_t slots, Eviction eviction) : box_(slots, 1000, 0, eviction) {
+    box_.add_session(1);
+  }
 
   double hit_ratio(const std::vector<sizing::TracedRequest>& trace) {
     sizing::Simulated sums;
@@ -61,15 +63,25 @@ class Replay {
   std::unordered_map<std::uint64_t, std::uint64_t> numbers_;
 };
 
-TEST(Replays, HitsMatchTheSimulation) {
+void compare(Eviction eviction, const char* policy, double most) {
   larder::testing_support::TraceShape shape;
   shape.requests = 1500;
   const larder::testing_support::GeneratedTrace trace(shape);
   for (const std::uint64_t slots : {48, 96, 400, 1600}) {
     const double simulated =
-        sizing::simulate(trace.requests(), "lru", slots * shape.chunk_bytes)->hit_ratio();
-    EXPECT_NEAR(Replay(slots).hit_ratio(trace.requests()), simulated, 0.005) << slots << " slots";
+        sizing::simulate(trace.requests(), policy, slots * shape.chunk_bytes)->hit_ratio();
+    EXPECT_NEAR(Replay(slots, eviction).hit_ratio(trace.requests()), simulated, most)
+        << slots << " slots";
   }
+}
+
+TEST(Replays, HitsMatchTheSimulation) {
+  compare(Eviction::kLru, "lru", 0.005);
+}
+
+// The store evicts a 256th of its slots at a time, and counts moves of prompts in another order.
+TEST(Replays, HitsOfTheAdaptivePolicyMatchTheSimulation) {
+  compare(Eviction::kAdaptive, "adaptive", 0.02);
 }
 
 }  // namespace

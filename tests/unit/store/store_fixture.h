@@ -46,12 +46,12 @@ class StoreBox {
   static constexpr std::uint64_t kSlotBytes = 8192;
 
   explicit StoreBox(std::uint64_t slots, std::uint64_t first_generation = 1000,
-                    std::uint64_t entries = 0)
+                    std::uint64_t entries = 0, Eviction eviction = Eviction::kLru)
       : shape_{entries != 0 ? entries : slots * 2, IndexShape::buckets_for(slots * 2),
                slots * kSlotBytes, 1, first_generation},
         index_(zeroed_pages(shape_.bytes())),
         arena_(zeroed_pages(shape_.arena_bytes)),
-        store_(shape_, index_.get(), arena_.get(), stats_),
+        store_(shape_, index_.get(), arena_.get(), stats_, eviction),
         reader_(*protocol::IndexReader::open(index_.get(), shape_.bytes())) {
     store_.set_touched_bytes(shape_.arena_bytes);
     handle_ = open("field: a\n");
