@@ -3,7 +3,7 @@
 # reported at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index \
+BENCHES = bench-copy bench-curve bench-disk bench-equal bench-eviction bench-gpu bench-index \
   bench-infinistore bench-lookup bench-mooncake bench-peer bench-recovery bench-remote \
   bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk \
   bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
@@ -236,9 +236,10 @@ fuzz: deps-tools build/fuzz/build.ninja
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && \
 	  tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-## lookup, copy, curve (TRACE=FILE), disk, equal, gpu, index, infinistore, mooncake, recovery,
-## remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine,
-## operator, rivals, serve, webhook, weights: a table, and build/bench/NAME.json
+## lookup, copy, curve (TRACE=FILE), disk, equal, eviction (TRACE=FILE, SEED=N), gpu, index,
+## infinistore, mooncake, recovery, remote, remote-lookup, remote-outage, restart, start, ttft,
+## ttft-disk, ttft-remote, engine, operator, rivals, serve, webhook, weights: a table, and
+## build/bench/NAME.json
 bench-*:
 # For the reports. bench-gpu has the commit of its build.
 $(filter-out bench-gpu,$(BENCHES)): export LARDER_COMMIT = \
@@ -252,6 +253,9 @@ bench-gpu: $(if $(GPU_CARRIED),,carry-gpu)
 bench-curve: release
 	@cmake --build --preset release -j$(JOBS) --target curve_bench
 	@build/release/bin/curve_bench build/bench '$(TRACE)'
+bench-eviction: release
+	@cmake --build --preset release -j$(JOBS) --target eviction_bench
+	@build/release/bin/eviction_bench build/bench '$(TRACE)' '$(SEED)'
 bench-lookup: deps-python release
 	@cmake --build --preset release -j$(JOBS) --target lookup_bench
 	@$(call RUN,release) build/release/bin/lookup_bench build/bench \

@@ -1,8 +1,7 @@
 #include "sidecar/sizing/simulation.h"
 
+#include <memory>
 #include <unordered_map>
-
-#include "sidecar/sizing/simulated_cache.h"
 
 namespace larder::sizing {
 namespace {
@@ -23,13 +22,9 @@ std::vector<std::vector<std::uint64_t>> next_uses(std::span<const TracedRequest>
 
 }  // namespace
 
-Result<Simulated> simulate(std::span<const TracedRequest> trace, std::string_view policy,
-                           std::uint64_t size_bytes, std::size_t warm_up) {
-  const Result<std::unique_ptr<SimulatedCache>> made = make_cache(policy, size_bytes);
-  if (!made.ok()) return made.status();
-  SimulatedCache& cache = **made;
+void replay(std::span<const TracedRequest> trace, SimulatedCache& cache,
+            const std::function<void(std::size_t, std::size_t)>& seen) {
   const std::vector<std::vector<std::uint64_t>> next = next_uses(trace);
-  Simulated sums;
   for (std::size_t i = 0; i < trace.size(); ++i) {
     const TracedRequest& request = trace[i];
     std::size_t hit = 0;
@@ -44,14 +39,25 @@ Result<Simulated> simulate(std::span<const TracedRequest> trace, std::string_vie
       if (!cache.has(request.chunks[at]) &&
           !cache.insert(request.chunks[at], request.chunk_bytes, next[i][at]))
         break;
-    if (i < warm_up) continue;
+    seen(i, hit);
+  }
+}
+
+Result<Simulated> simulate(std::span<const TracedRequest> trace, std::string_view policy,
+                           std::uint64_t size_bytes, std::size_t warm_up) {
+  const Result<std::unique_ptr<SimulatedCache>> cache = make_cache(policy, size_bytes);
+  if (!cache.ok()) return cache.status();
+  Simulated sums;
+  replay(trace, **cache, [&](std::size_t i, std::size_t hit) {
+    if (i < warm_up) return;
+    const TracedRequest& request = trace[i];
     ++sums.requests;
     sums.requests_hit += hit != 0;
     sums.chunks += request.chunks.size();
     sums.chunks_hit += hit;
     sums.tokens += request.tokens;
     sums.tokens_hit += request.tokens_of(hit);
-  }
+  });
   return sums;
 }
 

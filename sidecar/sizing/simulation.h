@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "shim/base/status.h"
+#include "sidecar/sizing/simulated_cache.h"
 
 namespace larder::sizing {
 
@@ -40,6 +42,11 @@ struct Simulated {
 // `warm_up` requests fill the cache, and are not counted. kInvalidArgument: unknown policy.
 Result<Simulated> simulate(std::span<const TracedRequest> trace, std::string_view policy,
                            std::uint64_t size_bytes, std::size_t warm_up = 0);
+
+// As simulate(), through a cache of the caller. Calls seen(request, hit) with the number of each
+// request and of its chunks that hit.
+void replay(std::span<const TracedRequest> trace, SimulatedCache& cache,
+            const std::function<void(std::size_t request, std::size_t hit)>& seen);
 
 // The bytes of all distinct chunks of the trace. More memory gives no more hits.
 std::uint64_t distinct_bytes(std::span<const TracedRequest> trace);
