@@ -112,7 +112,10 @@ class Fetches:
                 there,
                 plan,
                 # A plan may leave out the last chunks, which are the shared ones.
-                max(found[1].shared - (found[0] - plan.chunks), 0) if plan.shared else 0,
+                # Chunks that came into memory since the probe are not in found[0].
+                min(max(found[1].shared - (found[0] - plan.chunks), 0), plan.chunks)
+                if plan.shared
+                else 0,
             )
         )
 

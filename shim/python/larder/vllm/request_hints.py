@@ -1,7 +1,7 @@
 """The hints of a client for one request, kv_transfer_params["larder"], and the answer to them.
 
-A hint is a word ("off", "await") or an object. A request with an object gets an answer in the
-kv_transfer_params of the response: the loaded tokens by tier, and the fault of wrong hints. A
+A hint is a word ("off", "await") or an object. A request with an object or with wrong hints gets an
+answer in the kv_transfer_params of the response: the loaded tokens by tier, and the fault. A
 request with wrong hints runs as without hints. Owned by the scheduler's thread."""
 
 import json
@@ -28,7 +28,7 @@ def word_of(request):
 
 @dataclass(slots=True)
 class Hints:
-    """Of a request with an object. served: the tokens that Larder loaded, by tier. low: the chunks
+    """Of a request with an answer. served: the tokens that Larder loaded, by tier. low: the chunks
     that the request stored leave memory first, once the request has ended. release: all of its
     chunks do."""
 
@@ -64,14 +64,16 @@ def fault_of(value):
 
 
 def hints_of(value, served):
-    """The Hints of an object."""
+    """The Hints of an object, or of a value that is no hint."""
     if fault := fault_of(value):
         return Hints(served, fault)
     return Hints(served, "", value.get("priority") == "low", value.get("release", False))
 
 
 def _shown(value):
-    """A client's value in few characters and one line."""
+    """A client's value in few characters and one line. reprlib would sort all keys of an object."""
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
     return reprlib.repr(value)
 
 
@@ -80,25 +82,21 @@ class RequestHints:
         """observed: Observed."""
         self._observed = observed
         self._clock = clock
-        self._of: dict[str, Hints] = {}  # of requests with an object and blocks, until they end
+        self._of: dict[str, Hints] = {}  # of requests with an answer and blocks, until they end
         self._told_at, self._left_out = float("-inf"), 0
 
     def admitted(self, request, served):
         """vLLM has blocks for the request. served: the tokens to load, by tier. A later call, after
         a preemption, has no effect. REQUIRES: the request has kv_transfer_params."""
         value = word_of(request)
-        if value is None or request.request_id in self._of:
+        if value is None or value in (OFF, AWAIT) or request.request_id in self._of:
             return
-        if isinstance(value, dict):
-            hints = self._of[request.request_id] = hints_of(value, served)
-            fault = hints.fault
-        else:
-            fault = fault_of(value)
-        if fault:
-            self._tell(request, fault)
+        hints = self._of[request.request_id] = hints_of(value, served)
+        if hints.fault:
+            self._tell(request, hints.fault)
 
     def of(self, request_id):
-        """The Hints of a request with an object and blocks, or None."""
+        """The Hints of a request with an answer and blocks, or None."""
         return self._of.get(request_id)
 
     def load_failed(self, request_id):
