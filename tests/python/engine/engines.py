@@ -190,9 +190,9 @@ def run_offline(
             "llm": llm,
             "results": results.name,
         }
-        command = [sys.executable, script, json.dumps(job)]
         done = subprocess.run(
-            command,
+            [sys.executable, script],
+            input=json.dumps(job),
             env=environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

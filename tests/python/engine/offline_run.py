@@ -1,4 +1,4 @@
-"""offline_run.py JOB: one vLLM without a server walks through the steps of a JSON job. Writes a
+"""offline_run.py <JOB: one vLLM without a server walks through the steps of a JSON job. Writes a
 list of results, one for each step, to the file named in the job.
 
 Steps: {"ask": tokens, ...} gives {"tokens", "hit", "local", ...}: the answer, and the prompt tokens
@@ -217,11 +217,13 @@ def run(llm, step):
     return ask(llm, step)
 
 
-def main():
+def main(job=None):
+    """Without a job: the JSON in the standard input. A command line takes no prompt of 16,000
+    tokens."""
     from vllm import LLM
     from vllm.config import KVTransferConfig, PoolerConfig
 
-    job = json.loads(sys.argv[1])
+    job = json.load(sys.stdin) if job is None else job
     connector = KVTransferConfig(**{"kv_connector_extra_config": job["extra"], **job["connector"]})
     options = {
         "enforce_eager": True,

@@ -6,7 +6,7 @@ More steps, for controls: {"rule": "off"} makes keys that do not cover the next 
 all draft KV. {"rule": "keys"} makes right keys and stores all draft KV. {"drafts": "zero"} zeroes
 the pages of draft layers at the end of a load, before the request computes. {"rule": "on"} and
 {"drafts": "kept"} end these. {"ask_many": [number, tokens]} is an "ask_all" of random prompts,
-always the same, which are too long for a command line."""
+always the same."""
 
 import random
 import re
@@ -44,8 +44,9 @@ def key(block_hash, tokens):
     return block_hash if HOW["rule"] == "off" else exact_key(block_hash, tokens)
 
 
-def may_store(drafts, request_id, chunk):
-    return HOW["rule"] != "on" or stores(drafts, request_id, chunk)
+def spoil(drafts, life, begin, end):
+    if HOW["rule"] == "on":
+        spoils(drafts, life, begin, end)
 
 
 def note_drafts(scheduler):
@@ -88,7 +89,7 @@ updates, LarderConnectorScheduler.update_connector_output = (
     update,
 )
 exact_key, keys.key_behind = keys.key_behind, key
-stores, DraftKv.may_store = DraftKv.may_store, may_store
+spoils, DraftKv._spoil = DraftKv._spoil, spoil
 of_offline_run, offline_run.run = offline_run.run, run
 offline_run.COUNTED |= {
     "accepted": "vllm:spec_decode_num_accepted_tokens",

@@ -29,9 +29,8 @@ def walk(job):
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.environ.update(job["env"])
-    sys.argv[1:] = [json.dumps(job)]
     try:
-        offline_run.main()
+        offline_run.main(job)
         return 0
     except BaseException:
         traceback.print_exc()
