@@ -23,6 +23,8 @@ from engines import (
 )
 from harness.vllm_server import free_port
 
+pytestmark = pytest.mark.long
+
 CHUNK = 128
 # a second of computing: on a busy machine a probe takes milliseconds, and may cost a fiftieth
 TOKENS = 5000

@@ -36,7 +36,7 @@ class DiskWorld : public testing::Test {
     options_.path = ::mkdtemp(name);
     options_.size_bytes = 34 << 20;  // eight regions
     options_.region_bytes = kRegionBytes;
-    options_.stall_ms = 200;
+    options_.stall_ms = 1000;  // a busy machine answers later than 200 ms
     options_.retry_ms = 10;
     options_.check_ms = 20;
   }
