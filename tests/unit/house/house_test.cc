@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "tests/unit/house/rules.h"
 #include "tests/unit/text_file.h"
@@ -97,6 +98,18 @@ TEST(HouseTest, TopLevelFoldersMatchTheDesign) {
     EXPECT_TRUE(name.starts_with(".") || std::ranges::find(allowed, name) != allowed.end())
         << name << " at the top level";
   }
+}
+
+// pytest imports a test by its file's name alone: of two equal ones it refuses the second.
+TEST(HouseTest, NoTwoPythonTestsHaveOneName) {
+  std::map<std::string, fs::path> found;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("test_") || !name.ends_with(".py")) continue;
+    const auto [same, first] = found.emplace(name, entry.path());
+    EXPECT_TRUE(first) << entry.path() << " is named as " << same->second;
+  }
+  EXPECT_GT(found.size(), 50U);
 }
 
 // The rules themselves: each must be able to fail.

@@ -113,7 +113,7 @@ TEST_F(DiskFaultsTest, StalledDeviceCostsOneDeadlineAndReturnsTheSlotLater) {
   }
   EXPECT_EQ(tier_->counters().in_flight_bytes, 2 * slot.span().size()) << "the slots are not free";
   ASSERT_TRUE(await([&] { return tier_->state().degraded(); }));
-  EXPECT_THAT(tier_->state().reason, HasSubstr("has not answered for 200 ms"));
+  EXPECT_THAT(tier_->state().reason, HasSubstr("has not answered for 1000 ms"));
   EXPECT_EQ(loop_->get(1).code(), Code::kUnavailable)
       << "no caller waits for the device a second time";
   env_.faults.stalled = false;
