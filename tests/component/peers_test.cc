@@ -75,6 +75,14 @@ TEST(PeersTest, PeerKilledDuringTransferYieldsNoWrongByte) {
   const std::uint16_t port = free_port();
   Node holder({port, {}}), asker({0, {port}});
   holder.store(0);
+  // Kills come at any moment of a fetch and shortly after it, however fast the machine is.
+  ASSERT_TRUE(asker.reaches(1) && asker.shares(0));
+  ASSERT_EQ(asker.probe(0), kChunks);
+  const auto begun = steady_clock::now();
+  ASSERT_EQ(asker.fetch(0), kChunks);
+  const auto fetch_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - begun).count();
+  asker.evict(0);
   std::mt19937_64 random(34);
   std::uint32_t whole = 0, cut = 0, in_time = 0;
   milliseconds longest{0};
@@ -83,7 +91,7 @@ TEST(PeersTest, PeerKilledDuringTransferYieldsNoWrongByte) {
     ASSERT_TRUE(eventually([&] { return asker.probe(0) == kChunks; }, 30'000, 5)) << kill;
     const Result<std::uint64_t> ticket = asker.begin_fetch(0);
     ASSERT_TRUE(ticket.ok()) << ticket.status().to_string();
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 4000));
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % (2 * fetch_us + 1000)));
     steady_clock::time_point killed;
     std::uint32_t chunks = 0;
     holder.larderd.kill_and_restart(SIGKILL, [&] {

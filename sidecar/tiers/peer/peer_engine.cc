@@ -19,16 +19,20 @@ PeerEngine::PeerEngine(const ClientOptions& options, const base::Clock& clock, O
       members_(options, clock, poller_),
       probes_(options, clock, members_, offers) {}
 
-// Nothing is written to peers: a put is done at once, and a drop forgets the offers alone.
 void PeerEngine::accept(Command command) {
-  const std::uint64_t serial = ++last_serial_;
-  const Operation operation = command.operation;
-  const protocol::NamespaceId id = command.key.namespace_id;
-  operations_.emplace(serial, Op{std::move(command), false, {}, 0, 0, {}});
-  switch (operation) {
+  accepted_.push_back(++last_serial_);
+  operations_.emplace(last_serial_, Op{std::move(command), false, {}, 0, 0, {}});
+}
+
+// Nothing is written to peers: a put is done at once, and a drop forgets the offers alone.
+void PeerEngine::begin(std::uint64_t serial) {
+  const Command& command = operations_.at(serial).command;
+  switch (command.operation) {
     case Operation::kPut:
     case Operation::kFlush: return finish(serial, {});
-    case Operation::kDrop: offers_.erase_namespace(id); return finish(serial, {});
+    case Operation::kDrop:
+      offers_.erase_namespace(command.key.namespace_id);
+      return finish(serial, {});
     case Operation::kClear: offers_.erase_namespace({}); return finish(serial, {});
     case Operation::kProbe: return begin_probe(serial);
     case Operation::kGet: return begin_get(serial);
@@ -40,8 +44,12 @@ void PeerEngine::accept(Command command) {
 void PeerEngine::turn(std::uint64_t timeout_ns) {
   members_.flush();
   // Outcomes wait for the caller, who takes them after this turn.
-  poller_.wait(outcomes_.empty() ? timeout_ns : 0);
+  poller_.wait(outcomes_.empty() && accepted_.empty() ? timeout_ns : 0);
   members_.turn();
+  // After the replies: a member whose reply waited in the socket, because this thread did not run,
+  // has answered and is asked again.
+  for (const std::uint64_t serial : std::exchange(accepted_, {}))
+    if (operations_.contains(serial)) begin(serial);
   // Probes end before operations do: a get whose probe ends now gets its answer from the probe.
   probes_.end_late(clock_.now_ns());
   miss_deadlines();
@@ -54,6 +62,8 @@ void PeerEngine::turn(std::uint64_t timeout_ns) {
 }
 
 std::uint64_t PeerEngine::next_turn_ns() const {
+  // The last flush of a turn may bring a reply.
+  if (lanes_changed_ || !accepted_.empty()) return 0;
   const std::uint64_t now_ns = clock_.now_ns();
   std::uint64_t next = std::min(members_.next_ns(), probes_.next_ns());
   for (const auto& [serial, op] : operations_) next = std::min(next, op.command.deadline_ns);
@@ -69,7 +79,10 @@ void PeerEngine::finish(std::uint64_t serial, Status status, tiers::ChunkFacts f
   count(op, status, facts);
   // The bytes count until the operation ends, not until the last byte: at the end no other part is
   // on its way into the slot.
-  if (op.moving != 0) lanes_.at(op.offer.member).reading_bytes -= op.moving;
+  if (op.moving != 0) {
+    lanes_.at(op.offer.member).reading_bytes -= op.moving;
+    lanes_changed_ = true;
+  }
   tiers::Outcome outcome;
   outcome.message = {Message::Kind::kDone, op.command.operation, false,
                      op.command.ticket,    std::move(status),    facts};
@@ -120,11 +133,14 @@ void PeerEngine::begin_get(std::uint64_t serial) {
 bool PeerEngine::queue_get(std::uint64_t serial) {
   const std::optional<Offer> offer =
       offers_.find(operations_.at(serial).command.key, clock_.now_ns());
-  if (offer) lanes_[offer->member].waiting.push_back(serial);
-  return offer.has_value();
+  if (!offer) return false;
+  lanes_[offer->member].waiting.push_back(serial);
+  lanes_changed_ = true;
+  return true;
 }
 
 void PeerEngine::pump_gets() {
+  lanes_changed_ = false;
   for (auto& [member, lane] : lanes_) pump_lane(lane);
   std::erase_if(lanes_, [](const auto& one) {
     return one.second.waiting.empty() && one.second.reading_bytes == 0;

@@ -64,6 +64,7 @@ class PeerEngine {
   void finish(std::uint64_t serial, Status status, tiers::ChunkFacts facts = {},
               std::vector<bool> there = {});
   void count(const Op& op, const Status& status, const tiers::ChunkFacts& facts);
+  void begin(std::uint64_t serial);
   void begin_probe(std::uint64_t serial);
   void begin_get(std::uint64_t serial);
   bool queue_get(std::uint64_t serial);
@@ -81,7 +82,9 @@ class PeerEngine {
   Members members_;
   Probes probes_;
   Operations operations_;
+  std::vector<std::uint64_t> accepted_;  // serials to begin in the next turn
   std::map<std::uint64_t, Lane> lanes_;  // by member
+  bool lanes_changed_ = false;           // a waiting get may start
   std::vector<tiers::Outcome> outcomes_;
   tiers::TierCounters counters_;
   std::uint64_t last_serial_ = 0;

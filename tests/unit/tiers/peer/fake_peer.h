@@ -42,6 +42,7 @@ class FakePeer {
   }
   net::Endpoint endpoint() const { return {"127.0.0.1", port_of(listener_.address)}; }
   std::size_t asked(Request::Kind kind) const { return asked_[static_cast<std::size_t>(kind)]; }
+  std::size_t replies() const { return replies_; }  // in the sockets of those who asked
 
  private:
   void serve(const Fd& socket, const std::stop_token& stop) {
@@ -66,6 +67,7 @@ class FakePeer {
         const std::string reply = usual(*request);
         if (reply == "close") return;
         send_all(socket, reply, stop);
+        ++replies_;
       }
     }
   }
@@ -89,6 +91,7 @@ class FakePeer {
   const Answer answer_;
   base::TcpListener listener_;
   std::array<std::atomic<std::size_t>, 5> asked_{};
+  std::atomic<std::size_t> replies_ = 0;
   std::mutex mutex_;
   std::vector<std::jthread> serving_;
   std::jthread accepting_;
