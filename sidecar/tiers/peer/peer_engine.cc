@@ -62,8 +62,7 @@ void PeerEngine::turn(std::uint64_t timeout_ns) {
 }
 
 std::uint64_t PeerEngine::next_turn_ns() const {
-  // The last flush of a turn may bring a reply.
-  if (lanes_changed_ || !accepted_.empty()) return 0;
+  if (!accepted_.empty()) return 0;
   const std::uint64_t now_ns = clock_.now_ns();
   std::uint64_t next = std::min(members_.next_ns(), probes_.next_ns());
   for (const auto& [serial, op] : operations_) next = std::min(next, op.command.deadline_ns);
@@ -79,10 +78,7 @@ void PeerEngine::finish(std::uint64_t serial, Status status, tiers::ChunkFacts f
   count(op, status, facts);
   // The bytes count until the operation ends, not until the last byte: at the end no other part is
   // on its way into the slot.
-  if (op.moving != 0) {
-    lanes_.at(op.offer.member).reading_bytes -= op.moving;
-    lanes_changed_ = true;
-  }
+  if (op.moving != 0) lanes_.at(op.offer.member).reading_bytes -= op.moving;
   tiers::Outcome outcome;
   outcome.message = {Message::Kind::kDone, op.command.operation, false,
                      op.command.ticket,    std::move(status),    facts};
@@ -133,14 +129,11 @@ void PeerEngine::begin_get(std::uint64_t serial) {
 bool PeerEngine::queue_get(std::uint64_t serial) {
   const std::optional<Offer> offer =
       offers_.find(operations_.at(serial).command.key, clock_.now_ns());
-  if (!offer) return false;
-  lanes_[offer->member].waiting.push_back(serial);
-  lanes_changed_ = true;
-  return true;
+  if (offer) lanes_[offer->member].waiting.push_back(serial);
+  return offer.has_value();
 }
 
 void PeerEngine::pump_gets() {
-  lanes_changed_ = false;
   for (auto& [member, lane] : lanes_) pump_lane(lane);
   std::erase_if(lanes_, [](const auto& one) {
     return one.second.waiting.empty() && one.second.reading_bytes == 0;

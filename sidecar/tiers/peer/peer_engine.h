@@ -84,7 +84,6 @@ class PeerEngine {
   Operations operations_;
   std::vector<std::uint64_t> accepted_;  // serials to begin in the next turn
   std::map<std::uint64_t, Lane> lanes_;  // by member
-  bool lanes_changed_ = false;           // a waiting get may start
   std::vector<tiers::Outcome> outcomes_;
   tiers::TierCounters counters_;
   std::uint64_t last_serial_ = 0;

@@ -35,6 +35,7 @@ PeerLink::~PeerLink() {
 }
 
 void PeerLink::turn() {
+  answered_ = false;
   if (event_ || more_) pump();
   const std::uint64_t now_ns = clock_.now_ns();
   if (state_ == State::kReady) note_progress(now_ns);
@@ -55,7 +56,11 @@ void PeerLink::turn() {
 }
 
 void PeerLink::flush() {
-  if (state_ >= State::kHandshake && connection_ != nullptr && connection_->has_unsent()) pump();
+  if (state_ < State::kHandshake || connection_ == nullptr || !connection_->has_unsent()) return;
+  // A reply that comes here may let another read start, and asks for a turn at once.
+  const std::uint64_t answers = connection_->answers;
+  pump();
+  answered_ = answered_ || connection_ == nullptr || connection_->answers != answers;
 }
 
 void PeerLink::pump() {
@@ -175,7 +180,8 @@ std::uint64_t PeerLink::limit_ns() const {
 }
 
 std::uint64_t PeerLink::next_ns() const {
-  if (more_ || (state_ >= State::kHandshake && connection_ != nullptr && connection_->has_unsent()))
+  if (answered_ || more_ ||
+      (state_ >= State::kHandshake && connection_ != nullptr && connection_->has_unsent()))
     return 0;
   if (state_ == State::kNone)
     return resolving_ ? UINT64_MAX : std::max(breaker_.next_ns(), refused_until_ns_);
