@@ -14,6 +14,8 @@
 #   starts again from the downloaded packages.
 #   vllm-next: the Python of the vLLM of vllm-next.lock, to stand before the first environment on
 #   PYTHONPATH.
+#   suffix: the part of arctic_inference that vLLM's suffix decoding calls (suffix.lock), built for
+#   the first environment.
 #   wheel: setuptools, pinned by wheel.lock (Debian 12's is too old), in a small environment.
 #   docs: MkDocs, pinned by docs.lock, in a small environment. Two scripts of npm packages, checked
 #   by digest: Mermaid, and iframe-worker, which makes the search work without a server.
@@ -168,6 +170,33 @@ make_vllm_next() {
   stage "first import of vLLM $version" env PYTHONPATH="$vllm_next" "$venv/bin/python" \
     -c 'import sys, vllm; sys.exit(vllm.__version__ != sys.argv[1])' "$version"
   touch "$vllm_next/.complete"
+}
+
+make_suffix() {
+  make_python
+  if [ -e "$suffix/.complete" ]; then return 0; fi
+  lock_cache
+  if [ -e "$suffix/.complete" ]; then return 0; fi
+  install_packages packages.build
+  local work=$suffix.build from part
+  rm -rf "$suffix" "$work"
+  # pip asks the source for its metadata: torch of this environment answers for the one it names.
+  stage "suffix decoding" "$venv/bin/pip" download --progress-bar off --no-cache-dir --no-deps \
+    --no-build-isolation --no-binary arctic_inference -d "$work" -r suffix.lock
+  tar -xzf "$work"/arctic_inference-*.tar.gz -C "$work"
+  "$venv/bin/python" -m zipfile -e "$work"/nanobind-*.whl "$work/tools"
+  from=$(echo "$work"/arctic_inference-*/)
+  stage "building it" env PYTHONPATH="$work/tools" sh -c 'cmake -S "$1" -B "$2" \
+    -DPython_EXECUTABLE="$3" -DCMAKE_BUILD_TYPE=Release && cmake --build "$2" -j2' \
+    sh "$from/csrc/suffix_decoding" "$work/made" "$venv/bin/python"
+  part=$suffix/arctic_inference
+  mkdir -p "$part/suffix_decoding"
+  cp "$from/arctic_inference/__init__.py" "$part/"
+  cp "$from"/arctic_inference/suffix_decoding/*.py "$work"/made/_C*.so "$part/suffix_decoding/"
+  rm -rf "$work"
+  stage "first import of it" env PYTHONPATH="$suffix" "$venv/bin/python" \
+    -c 'import arctic_inference.suffix_decoding'
+  touch "$suffix/.complete"
 }
 
 # FOLDER, LOCK, WHAT: an environment with the packages of LOCK alone.
@@ -347,6 +376,7 @@ for what in "$@"; do
     linters) ./linters.sh ;;
     python) make_python ;;
     vllm-next) make_vllm_next ;;
+    suffix) make_suffix ;;
     wheel) small_python "$wheel" wheel.lock "setuptools (1 MB)" ;;
     ruff) small_python "$ruff" ruff.lock "ruff (11 MB)" ;;
     docs) make_docs ;;
@@ -372,8 +402,8 @@ for what in "$@"; do
       ;;
     *)
       fail "deps.sh: unknown part '$what' (build, tools, collector, linters, ruff, bench, python," \
-        "vllm-next, wheel, helm, docs, rivals, cuda, servers, plugins, field, vm, kubernetes," \
-        "kserve)"
+        "vllm-next, suffix, wheel, helm, docs, rivals, cuda, servers, plugins, field, vm," \
+        "kubernetes, kserve)"
       ;;
   esac
 done

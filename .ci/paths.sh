@@ -5,6 +5,8 @@ cache=${LARDER_CACHE:-${XDG_CACHE_HOME:-${HOME:-~}/.cache}/larder}
 venv=$cache/venv-$(sha256sum python.lock | cut -c1-12)
 # vllm_next: the Python of a newer vLLM over the CPU libraries of venv (vllm-next.lock).
 vllm_next=$cache/vllm-next-$(cat python.lock vllm-next.lock | sha256sum | cut -c1-12)
+# suffix: the package of vLLM's suffix decoding, for `make test-models` (suffix.lock).
+suffix=$cache/suffix-$(cat python.lock suffix.lock | sha256sum | cut -c1-12)
 # wheel: the tools that make the package's wheel (wheel.lock).
 wheel=$cache/wheel-$(sha256sum wheel.lock | cut -c1-12)
 # ruff: the formatter of Python (ruff.lock).

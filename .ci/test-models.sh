@@ -14,6 +14,7 @@ case $locked,$next in
   "$wanted"* | *,"$wanted"*) ;;
   *) fail "VLLM=$wanted: tested are $locked and $next" ;;
 esac
+./deps.sh suffix
 [[ $next != "$wanted"* ]] || ./deps.sh vllm-next
 cd ..
 
@@ -22,7 +23,7 @@ status=0
 run() {
   [[ $1 == "$wanted"* ]] || return 0
   rm -rf "build/models/$1"
-  PYTHONPATH=${2:+$2:}$PYTHONPATH LARDER_MODELS=all LARDER_MODELS_RECORD=build/models/$1 \
+  PYTHONPATH=${2:+$2:}$PYTHONPATH:$suffix LARDER_MODELS=all LARDER_MODELS_RECORD=build/models/$1 \
     "$venv/bin/python" -m pytest tests/python/models "${@:3}" -p no:cacheprovider --timeout 600 \
     -v || status=$?
 }
