@@ -250,6 +250,28 @@ def test_an_environment_variable_that_vllm_knows_counts_unless_it_is_listed(monk
     assert "VLLM_USE_TRITON_AWQ" in engine_variables.variables_set()
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "mamba_config.backend",
+        "mamba_config.enable_stochastic_rounding",
+        "cache_config.mamba_cache_dtype",
+        "cache_config.mamba_ssm_cache_dtype",
+    ],
+)
+def test_how_recurrent_states_are_computed_and_kept_separates_engines(path):
+    assert path in {path for path, *_ in LEAVES} and not is_listed(path)
+
+
+def test_the_layout_of_convolution_states_separates_engines(monkeypatch):
+    before = engine_variables.variables()
+    monkeypatch.setenv("VLLM_SSM_CONV_STATE_LAYOUT", "DS")
+    changed = engine_variables.variables()
+    assert [name for name in before if before[name] != changed[name]] == [
+        "VLLM_SSM_CONV_STATE_LAYOUT"
+    ]
+
+
 def test_the_list_names_only_variables_that_a_tested_vllm_counts():
     from vllm import envs
 
