@@ -71,8 +71,11 @@ void TierSpeed::close(std::uint64_t now_ns) {
   const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.bytes));
   if (serving_ && measured_ >= kFirstProbes &&
       elapsed_ns > kStallTimes * expected_ns + kStallMoreNs) {
-    if (!of_one_device(now_ns))
-      stop_serving(now_ns / 1'000'000);  // probes find the end of the stall
+    if (of_one_device(now_ns)) return;
+    if (!many_) return stop_serving(now_ns / 1'000'000);  // probes find the end of the stall
+    // Slow reads of device after device that all end well are the speed of such a tier.
+    learn(elapsed_ns / expected_ns);
+    faults_ = 0;
     return;
   }
   faults_ = 0;

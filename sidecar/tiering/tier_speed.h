@@ -10,7 +10,8 @@
 //
 // A tier of many devices (peers) leaves out a device that stands still by itself: only faults in
 // kProbesToLearn stretches in a row are faults of such a tier. A good stretch between ends the row,
-// and so does a read in time that begins after a fault, in the same stretch.
+// and so does a read in time that begins after a fault, in the same stretch. Stalls in a row whose
+// reads all end well do not end `serving`: they give the new speed.
 // Pure: the caller passes in times. Thread-compatible.
 #pragma once
 

@@ -17,6 +17,7 @@ MemberLink::MemberLink(const ClientOptions& options, const base::Clock& clock, n
       clock_(clock),
       poller_(poller),
       endpoint_(std::move(endpoint)),
+      random_(clock.now_ns() ^ reinterpret_cast<std::uintptr_t>(this)),
       current_(make()) {}
 
 MemberLink::Link MemberLink::make() const {
@@ -61,13 +62,15 @@ void MemberLink::renew(std::uint64_t now_ns) {
   }
 }
 
-// At half of the rest, again and again: a rotation at any time before the end is seen in time, and
-// files that nobody rotates cost few connections.
-std::uint64_t MemberLink::half_of_validity(std::uint64_t now_ns) const {
+// At half of the rest or a little before, again and again: a rotation at any time before the end is
+// seen in time, and files that nobody rotates cost few connections. The members of a pool share one
+// certificate and must not renew all at one moment.
+std::uint64_t MemberLink::half_of_validity(std::uint64_t now_ns) {
   const std::int64_t valid_s = current_->valid_s();
   if (valid_s == INT64_MAX) return UINT64_MAX;
   const auto rest_ns = static_cast<std::uint64_t>(std::min(valid_s, kMostValidS)) * kNsPerS;
-  return now_ns + std::max(rest_ns / 2, kNsPerS);
+  const std::uint64_t half_ns = rest_ns / 2;
+  return now_ns + std::max(half_ns - random_() % (half_ns / 4 + 1), kNsPerS);
 }
 
 void MemberLink::end(Link& link) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <random>
 
 #include "sidecar/base/clock.h"
 #include "sidecar/net/poller.h"
@@ -41,13 +42,14 @@ class MemberLink {
   template <typename Work>
   void each(Work work) const;
   void renew(std::uint64_t now_ns);
-  std::uint64_t half_of_validity(std::uint64_t now_ns) const;
+  std::uint64_t half_of_validity(std::uint64_t now_ns);
   void end(Link& link);
 
   const ClientOptions& options_;
   const base::Clock& clock_;
   net::Poller& poller_;
   const net::Endpoint endpoint_;
+  std::mt19937_64 random_;
   Link current_, next_, former_;  // next_ connects; former_ has its last requests
   std::uint64_t renew_ns_ = UINT64_MAX;
   std::uint64_t past_sent_ = 0, past_received_ = 0;  // of ended connections

@@ -39,8 +39,8 @@ void PeerEngine::begin(std::uint64_t serial) {
   }
 }
 
-// Requests go out before the wait and after the work of the turn. A read thus starts in the turn
-// that brings its command.
+// Requests go out at the begin of the next turn, which comes at once. Replies that come meanwhile
+// find the rest of the turn before them.
 void PeerEngine::turn(std::uint64_t timeout_ns) {
   members_.flush();
   // Outcomes wait for the caller, who takes them after this turn.
@@ -55,7 +55,6 @@ void PeerEngine::turn(std::uint64_t timeout_ns) {
   miss_deadlines();
   pump_gets();
   probes_.flush();
-  members_.flush();
   const bool degraded = !state().takes_gets;
   counters_.times_degraded += degraded && !degraded_ ? 1 : 0;
   degraded_ = degraded;
@@ -76,6 +75,7 @@ void PeerEngine::finish(std::uint64_t serial, Status status, tiers::ChunkFacts f
   const Op op = std::move(at->second);
   operations_.erase(at);
   count(op, status, facts);
+  const bool read = status.ok();
   // The bytes count until the operation ends, not until the last byte: at the end no other part is
   // on its way into the slot.
   if (op.moving != 0) lanes_.at(op.offer.member).reading_bytes -= op.moving;
@@ -85,11 +85,11 @@ void PeerEngine::finish(std::uint64_t serial, Status status, tiers::ChunkFacts f
   outcome.message.there = std::move(there);
   outcome.freed_bytes = op.command.slot.size();
   outcomes_.push_back(std::move(outcome));
-  // A read uses its hold up. The offer goes first, so that no later get asks for a slot that the
-  // member may reuse; DONE tells the member, should the read have failed.
+  // A read uses its hold up: no later get may ask for a slot that the member may reuse. The member
+  // ends the hold with the last part that it sends, and DONE ends the hold of a failed read.
   if (!op.started) return;
   offers_.erase(op.command.key, op.offer.facts.generation);
-  probes_.done_with(op.offer.member, op.command.key);
+  if (!read) probes_.done_with(op.offer.member, op.command.key);
 }
 
 void PeerEngine::count(const Op& op, const Status& status, const tiers::ChunkFacts& facts) {

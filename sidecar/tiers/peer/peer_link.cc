@@ -35,7 +35,6 @@ PeerLink::~PeerLink() {
 }
 
 void PeerLink::turn() {
-  answered_ = false;
   if (event_ || more_) pump();
   const std::uint64_t now_ns = clock_.now_ns();
   if (state_ == State::kReady) note_progress(now_ns);
@@ -56,11 +55,7 @@ void PeerLink::turn() {
 }
 
 void PeerLink::flush() {
-  if (state_ < State::kHandshake || connection_ == nullptr || !connection_->has_unsent()) return;
-  // A reply that comes here may let another read start, and asks for a turn at once.
-  const std::uint64_t answers = connection_->answers;
-  pump();
-  answered_ = answered_ || connection_ == nullptr || connection_->answers != answers;
+  if (state_ >= State::kHandshake && connection_ != nullptr && connection_->has_unsent()) pump();
 }
 
 void PeerLink::pump() {
@@ -133,7 +128,9 @@ void PeerLink::greet(std::uint64_t now_ns) {
       greeting_ = {Code::kFailedPrecondition, "it is of another pool"};
     const std::uint64_t answered_ns = clock_.now_ns();
     if (!greeting_.ok()) {
-      refused_until_ns_ = answered_ns + options_.refused_ms * kNsPerMs;
+      // Another address of the name may be of this pool.
+      if (next_address_ == addresses_.size())
+        refused_until_ns_ = answered_ns + options_.refused_ms * kNsPerMs;
       return;
     }
     other_ = *other;
@@ -180,8 +177,7 @@ std::uint64_t PeerLink::limit_ns() const {
 }
 
 std::uint64_t PeerLink::next_ns() const {
-  if (answered_ || more_ ||
-      (state_ >= State::kHandshake && connection_ != nullptr && connection_->has_unsent()))
+  if (more_ || (state_ >= State::kHandshake && connection_ != nullptr && connection_->has_unsent()))
     return 0;
   if (state_ == State::kNone)
     return resolving_ ? UINT64_MAX : std::max(breaker_.next_ns(), refused_until_ns_);

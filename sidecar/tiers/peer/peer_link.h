@@ -104,7 +104,6 @@ class PeerLink {
   } progress_;
   std::uint32_t events_ = 0;
   bool event_ = false, more_ = false;
-  bool answered_ = false;  // in flush(), since the last turn()
   std::uint64_t past_sent_ = 0, past_received_ = 0;
 };
 

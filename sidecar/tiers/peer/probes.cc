@@ -96,7 +96,6 @@ void Probes::on_reply(std::uint64_t serial, std::uint64_t member, std::size_t gr
   // No probe: its time passed, or a deadline took it back. The member holds the named chunks all
   // the same.
   if (at == probes_.end()) {
-    late_ += lost.ok() ? 1 : 0;
     for (std::size_t i = 0; i < chunks.size(); ++i)
       // DONE frees the member's slots now, not after hold_ms.
       if (chunks[i]) done_with(member, (*keys)[i]);

@@ -47,7 +47,6 @@ class Probes {
   // Sends DONE for these chunks.
   void flush();
 
-  std::uint64_t late() const { return late_; }            // answers that came too late
   std::uint64_t malformed() const { return malformed_; }  // answers that no peer sends
 
  private:
@@ -83,7 +82,7 @@ class Probes {
   Offers& offers_;
   std::map<std::uint64_t, Probe> probes_;                            // by serial
   std::map<std::uint64_t, std::vector<tiers::ChunkKey>> done_with_;  // by member
-  std::uint64_t late_ = 0, malformed_ = 0;
+  std::uint64_t malformed_ = 0;
 };
 
 }  // namespace larder::peer

@@ -48,7 +48,8 @@ ServerConnection::~ServerConnection() {
 }
 
 bool ServerConnection::idle() const {
-  return out_.empty() && !waiting_ && buffer_.empty() && (!holds_ || holds_->size() == 0);
+  return out_.empty() && !waiting_ && !unread_ && buffer_.empty() &&
+         (!holds_ || holds_->size() == 0);
 }
 
 Status ServerConnection::turn(std::uint64_t now_ns) {
@@ -63,16 +64,14 @@ Status ServerConnection::turn(std::uint64_t now_ns) {
   if (holds_) holds_->expire(now_ns);
   // Reading and sending alternate: a request read now may be answered in the same turn. kMostTaken
   // bounds the turn, so that one peer cannot keep the thread.
-  bool going = true;
-  for (std::uint64_t taken = 0; going && taken < kMostTaken; taken += kRead) {
+  unread_ = true;
+  for (std::uint64_t taken = 0; unread_ && taken < kMostTaken; taken += kRead) {
     if (Status status = send(now_ns); !status.ok()) return status;
-    going = false;
     if (!may_read()) break;
     if (Status status = take_requests(now_ns); !status.ok()) return status;
-    if (may_read())
-      if (Status status = receive(now_ns, going); !status.ok()) return status;
+    if (!may_read()) break;
+    if (Status status = receive(now_ns); !status.ok()) return status;
   }
-  ready = going;  // further bytes may wait in the socket, or inside TLS without an event
   // A connection that may not read would notice the close only after its replies. Its holds end
   // here.
   if (!may_read() && closed(fd())) return over("the peer closed the connection");
@@ -100,14 +99,13 @@ Status ServerConnection::check_times(std::uint64_t now_ns) {
   return {};
 }
 
-// `more`: bytes may follow at once.
-Status ServerConnection::receive(std::uint64_t now_ns, bool& more) {
+Status ServerConnection::receive(std::uint64_t now_ns) {
   const std::size_t before = buffer_.size();
   buffer_.resize(before + kRead);
   const net::Moved moved = stream_->receive(std::span(buffer_).subspan(before), {});
   buffer_.resize(before + moved.bytes);
   if (moved.bytes != 0) asked_ns_ = now_ns;
-  more = moved.bytes == kRead;
+  unread_ = moved.bytes == kRead;
   if (Status status = take_requests(now_ns); !status.ok()) return status;
   return moved.status;
 }
@@ -314,7 +312,7 @@ std::uint32_t ServerConnection::events() const {
 }
 
 std::uint64_t ServerConnection::next_ns() const {
-  if (more_ || (unparsed_ && may_read())) return 0;
+  if (more_ || ((unparsed_ || unread_) && may_read())) return 0;
   const ServerOptions& options = services_.options;
   std::uint64_t next = holds_ ? holds_->next_ns() : UINT64_MAX;
   if (!greeted()) next = std::min(next, since_ns_ + options.greet_ms * kNsPerMs);

@@ -86,7 +86,7 @@ class ServerConnection {
 
   bool may_read() const;
   Status check_times(std::uint64_t now_ns);
-  Status receive(std::uint64_t now_ns, bool& more);
+  Status receive(std::uint64_t now_ns);
   Status take_requests(std::uint64_t now_ns);
   void serve(Request request, std::uint64_t now_ns);
   void serve_hello(const Request& request);
@@ -108,6 +108,7 @@ class ServerConnection {
 
   std::vector<std::byte> buffer_;  // received and not parsed
   bool unparsed_ = false;          // buffer_ may have a whole request
+  bool unread_ = false;            // bytes may wait in the socket, or inside TLS without an event
   net::ReplyScanner scanner_;      // a request has the form of an array reply
   net::ReplyParser parser_;
   std::deque<Piece> out_;

@@ -197,6 +197,16 @@ TEST_F(ManyDevicesSpeedTest, FaultsInARowAreFaultsOfTheTier) {
 }
 
 // covers F-275
+TEST_F(ManyDevicesSpeedTest, SlowReadsThatEndWellGiveTheSpeed) {
+  mb_per_s_ = 100;
+  for (int i = 0; i < 12; ++i) {
+    read(32, kMiB);
+    EXPECT_TRUE(serving()) << i;
+  }
+  EXPECT_LT(speed_.view(true).read_bytes_per_s, 200e6);
+}
+
+// covers F-275
 TEST_F(ManyDevicesSpeedTest, ServiceBetweenFaultsCountsAfterAMiss) {
   for (int i = 0; i < 10; ++i) {
     fail(500);

@@ -64,6 +64,26 @@ TEST_F(PeerTierTest, SlowRateDelaysReadsWithoutMisses) {
   EXPECT_TRUE(asker.loop->get(1, 1, 3 << 20).ok());
 }
 
+// The member itself ends the hold of a chunk that it has sent. A further request that is open makes
+// a member look late to the next probe.
+TEST_F(PeerTierTest, OnlyAFailedReadSaysDone) {
+  bool whole = true;
+  FakePeer peer([&](const Request& request) {
+    if (request.kind == Request::Kind::kLook) return all_there(request);
+    return whole ? "$" + std::to_string(request.length) + "\r\n" +
+                       std::string(request.length, 'x') + "\r\n"
+                 : std::string("$-1\r\n");
+  });
+  Asker asker(clock_, client_options({peer.endpoint()}));
+  ASSERT_TRUE(asker.reaches(1));
+  ASSERT_TRUE(asker.loop->get(1).code() != Code::kNotFound);
+  asker.probe(2, 2);
+  EXPECT_EQ(peer.asked(Request::Kind::kDone), 0U);
+  whole = false;
+  EXPECT_EQ(asker.loop->get(1).code(), Code::kNotFound);
+  EXPECT_TRUE(eventually([&] { return peer.asked(Request::Kind::kDone) == 1; }, 10'000, 1));
+}
+
 TEST_F(PeerTierTest, GetWithoutPriorProbeFindsTheChunk) {
   Holder holder(clock_);
   holder.put(1);
