@@ -180,7 +180,7 @@ make_suffix() {
   install_packages packages.build
   local work=$suffix.build from part
   rm -rf "$suffix" "$work"
-  # pip asks the source for its metadata: torch of this environment answers for the one it names.
+  # The metadata step imports torch: without build isolation pip takes this environment's.
   stage "suffix decoding" "$venv/bin/pip" download --progress-bar off --no-cache-dir --no-deps \
     --no-build-isolation --no-binary arctic_inference -d "$work" -r suffix.lock
   tar -xzf "$work"/arctic_inference-*.tar.gz -C "$work"

@@ -73,7 +73,7 @@ void TierSpeed::close(std::uint64_t now_ns) {
       elapsed_ns > kStallTimes * expected_ns + kStallMoreNs) {
     if (of_one_device(now_ns)) return;
     if (!many_) return stop_serving(now_ns / 1'000'000);  // probes find the end of the stall
-    // Slow reads of device after device that all end well are the speed of such a tier.
+    // Slow but successful reads from device after device show the speed of the tier.
     learn(elapsed_ns / expected_ns);
     faults_ = 0;
     return;

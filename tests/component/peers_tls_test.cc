@@ -182,8 +182,8 @@ struct Traffic {
   }
 };
 
-// How long the machine let a thread wait that had to run. A peer that waits for so long misses the
-// time of a probe, whatever its certificates.
+// The longest time without a processor for a runnable thread. A peer without a processor for the
+// time of a probe causes a miss, with any certificates.
 class Stalls {
  public:
   milliseconds worst() const { return milliseconds(worst_ms_); }

@@ -63,8 +63,8 @@ void MemberLink::renew(std::uint64_t now_ns) {
 }
 
 // At half of the rest or a little before, again and again: a rotation at any time before the end is
-// seen in time, and files that nobody rotates cost few connections. The members of a pool share one
-// certificate and must not renew all at one moment.
+// seen in time, and files without a rotation cost few connections. The random part spreads the
+// renewals of a pool, because all members share one certificate.
 std::uint64_t MemberLink::half_of_validity(std::uint64_t now_ns) {
   const std::int64_t valid_s = current_->valid_s();
   if (valid_s == INT64_MAX) return UINT64_MAX;

@@ -39,15 +39,15 @@ void PeerEngine::begin(std::uint64_t serial) {
   }
 }
 
-// Requests go out at the begin of the next turn, which comes at once. Replies that come meanwhile
-// find the rest of the turn before them.
+// Requests leave at the start of the next turn, without a wait. Replies can arrive during this
+// send, and the rest of the turn handles them.
 void PeerEngine::turn(std::uint64_t timeout_ns) {
   members_.flush();
   // Outcomes wait for the caller, who takes them after this turn.
   poller_.wait(outcomes_.empty() && accepted_.empty() ? timeout_ns : 0);
   members_.turn();
-  // After the replies: a member whose reply waited in the socket, because this thread did not run,
-  // has answered and is asked again.
+  // After the replies: a reply in the socket counts as an answer of the member, even after a long
+  // pause of this thread.
   for (const std::uint64_t serial : std::exchange(accepted_, {}))
     if (operations_.contains(serial)) begin(serial);
   // Probes end before operations do: a get whose probe ends now gets its answer from the probe.

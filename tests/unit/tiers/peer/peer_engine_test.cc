@@ -24,7 +24,7 @@ tiers::Command probe_of(std::uint64_t number, const base::Clock& clock) {
   return command;
 }
 
-// A thread that gets no processor for a while finds the reply and the next question side by side.
+// After a pause of the thread the reply and the next question are there together.
 TEST(PeerEngineTest, ReplyInTheSocketCountsAsAnAnswerOfThePeer) {
   FakePeer peer([](const Request& request) {
     return look_reply(std::vector<std::optional<tiers::ChunkFacts>>(request.keys.size()));

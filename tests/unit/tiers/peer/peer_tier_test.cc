@@ -2,6 +2,7 @@
 // this larderd among its members.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <chrono>
 
 #include "tests/unit/tiers/peer/fake_peer.h"
@@ -64,10 +65,10 @@ TEST_F(PeerTierTest, SlowRateDelaysReadsWithoutMisses) {
   EXPECT_TRUE(asker.loop->get(1, 1, 3 << 20).ok());
 }
 
-// The member itself ends the hold of a chunk that it has sent. A further request that is open makes
-// a member look late to the next probe.
+// A member ends the hold of a sent chunk without DONE. An open DONE would make the member late for
+// the next probe.
 TEST_F(PeerTierTest, OnlyAFailedReadSaysDone) {
-  bool whole = true;
+  std::atomic<bool> whole = true;
   FakePeer peer([&](const Request& request) {
     if (request.kind == Request::Kind::kLook) return all_there(request);
     return whole ? "$" + std::to_string(request.length) + "\r\n" +
