@@ -114,9 +114,9 @@ const char* larder_status_text(larder_status status) {
 
 const char* larder_version(void) {
   // The text is a literal, because the function returns a pointer without an owner.
-  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 10,
+  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 11,
                 "change the text");
-  return LARDER_VERSION " protocol 1.10";
+  return LARDER_VERSION " protocol 1.11";
 }
 
 larder_status larder_open(const larder_options* options, larder_client** client) {

@@ -477,7 +477,7 @@ typedef struct larder_act_result {
   uint64_t refused; /* there, but over a bound: at most half of the memory can be pinned */
 } larder_act_result;
 
-/* All five ask larderd, wait up to wait_ms for the answer and write the counts into result,
+/* All six ask larderd, wait up to wait_ms for the answer and write the counts into result,
  * which may be NULL. With wait_ms 0 the calls do not wait, and the counts are 0. Hashes are
  * those of larder_lookup(), at most 65,536 at once: else LARDER_OUT_OF_RANGE.
  * LARDER_UNAVAILABLE: larderd is away. LARDER_UNSUPPORTED: larderd is older than the call.
@@ -505,6 +505,12 @@ LARDER_API larder_status larder_evict(larder_client* client, const larder_hashes
  * order. */
 LARDER_API larder_status larder_demote(larder_client* client, const larder_hashes* hashes,
                                        uint32_t wait_ms, larder_act_result* result);
+/* Keeps chunks in memory for keep_s seconds, 1 to 86,400, and makes them ordinary chunks then. A
+ * second keep of a chunk can only prolong the first. larder_demote() ends keeps, and so does all
+ * that ends a pin. Refused: over the share of the memory that larderd keeps. When larderd finds no
+ * other room, the keep with the least time left ends early. */
+LARDER_API larder_status larder_keep(larder_client* client, const larder_hashes* hashes,
+                                     uint32_t keep_s, uint32_t wait_ms, larder_act_result* result);
 
 /* ---- Files of a model: needs no client ---- */
 

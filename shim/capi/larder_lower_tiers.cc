@@ -1,5 +1,5 @@
 // The calls of larder.h about lower tiers and the shared backend, and the verbs on chunks
-// (prefetch, pin, unpin, evict, demote).
+// (prefetch, pin, unpin, evict, demote, keep).
 #include <algorithm>
 #include <optional>
 
@@ -19,8 +19,8 @@ namespace {
 
 // One verb on chunks. `result` may be NULL: the caller then gets only the status.
 larder_status act(larder_client* client, std::string_view function, larder::protocol::Verb verb,
-                  const larder_hashes* hashes, std::uint32_t wait_ms,
-                  larder_act_result* result) noexcept {
+                  const larder_hashes* hashes, std::uint32_t wait_ms, larder_act_result* result,
+                  std::uint32_t keep_s = 0) noexcept {
   return guarded(client, [&] {
     client::Hashes given;
     larder_act_result value{};
@@ -30,7 +30,7 @@ larder_status act(larder_client* client, std::string_view function, larder::prot
           {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and struct_bytes"});
     // With `wait_ms` 0 the counts are 0, and larderd does the work all the same.
     const larder::Result<larder::protocol::ActCounts> done =
-        client->impl.lower_tiers().act(verb, given, wait_ms);
+        client->impl.lower_tiers().act(verb, given, wait_ms, keep_s);
     // After an error all counts are 0: the caller's struct must not keep earlier counts.
     const larder::protocol::ActCounts counts = done.ok() ? *done : larder::protocol::ActCounts{};
     value.found = counts.found;
@@ -191,6 +191,10 @@ larder_status larder_evict(larder_client* client, const larder_hashes* hashes, u
 larder_status larder_demote(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
                             larder_act_result* result) {
   return act(client, "larder_demote", larder::protocol::Verb::kDemote, hashes, wait_ms, result);
+}
+larder_status larder_keep(larder_client* client, const larder_hashes* hashes, uint32_t keep_s,
+                          uint32_t wait_ms, larder_act_result* result) {
+  return act(client, "larder_keep", larder::protocol::Verb::kKeep, hashes, wait_ms, result, keep_s);
 }
 
 }  // extern "C"

@@ -9,7 +9,7 @@ namespace larder::client {
 
 Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachment,
                                       protocol::Verb verb, const Hashes& hashes,
-                                      std::uint32_t wait_ms) {
+                                      std::uint32_t wait_ms, std::uint32_t keep_s) {
   if (!attachment) return Status(Code::kUnavailable, "not attached to larderd");
   if ((attachment->welcome().capabilities & protocol::kCapabilityAct) == 0)
     return Status(Code::kUnsupported, "this larderd is older than prefetch, pin, unpin and evict");
@@ -29,9 +29,12 @@ Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachm
   const bool knows_demote = attachment->welcome().version_minor >= 10;  // mutation: demote-old
   if (verb == protocol::Verb::kDemote && !knows_demote)
     return Status(Code::kUnsupported, "this larderd is older than demote");
+  const bool knows_keep = attachment->welcome().version_minor >= 11;  // mutation: keep-old
+  if (verb == protocol::Verb::kKeep && !knows_keep)
+    return Status(Code::kUnsupported, "this larderd is older than keep");
   if (verb == protocol::Verb::kPrefetchLast && !knows_last) verb = protocol::Verb::kPrefetch;
   std::unique_lock lock(mutex_);
-  if (Status sent = send(call, verb, handle, hashes); !sent.ok()) return sent;
+  if (Status sent = send(call, verb, handle, hashes, keep_s); !sent.ok()) return sent;
   // An engine's step never waits. The answer comes later, and no caller reads the counts.
   if (wait_ms == 0) return protocol::ActCounts{};
   const bool done = answered_.wait_for(lock, std::chrono::milliseconds(wait_ms),
@@ -44,7 +47,7 @@ Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachm
 // A call is registered before the message is sent, because the answer can arrive before send()
 // returns. REQUIRES: mutex_ is held.
 Status Acts::send(const std::shared_ptr<Call>& call, protocol::Verb verb, std::uint32_t handle,
-                  const Hashes& hashes) {
+                  const Hashes& hashes, std::uint32_t keep_s) {
   // Each message for the last hash would have a last hash of its own, so one message alone is sent.
   const bool last = verb == protocol::Verb::kPrefetchLast &&
                     hashes.count > protocol::kMaxKeysPerAct;  // mutation: one-last
@@ -59,7 +62,7 @@ Status Acts::send(const std::shared_ptr<Call>& call, protocol::Verb verb, std::u
     const std::uint32_t request = ++last_request_;
     protocol::Encoder message(protocol::MessageType::kAct, request);
     message.append(protocol::Act{handle, static_cast<std::uint32_t>(verb),
-                                 static_cast<std::uint32_t>(count), 0});
+                                 static_cast<std::uint32_t>(count), keep_s});
     for (std::size_t i = 0; i < count; ++i) message.append(hashes.at(at + i));
     waiting_.emplace(request, call);
     ++call->unanswered;

@@ -1,4 +1,4 @@
-// Acts: prefetch, pin, unpin, evict and demote. larderd does the work and answers with counts.
+// Acts: prefetch, pin, unpin, evict, demote, keep. larderd does the work and answers with counts.
 //
 // Thread-safe. run() waits for larderd at most wait_ms. Tools, and schedulers with time to spare,
 // may wait; an engine's step must pass 0.
@@ -23,11 +23,12 @@ class Acts {
   // kPrefetchLast looks at the last kMaxKeysPerAct hashes alone, and becomes kPrefetch for a
   // larderd before protocol 1.7. With wait_ms 0 the counts are 0. Errors: kUnavailable,
   // `attachment` is nullptr or the session is lost; kUnsupported, an older larderd (kDemote: before
-  // protocol 1.10); kOutOfRange, more hashes than kMaxWaiting messages take; kResourceExhausted,
-  // too many messages wait for an answer; kDeadlineExceeded, no answer yet, and larderd may still
-  // do the work.
+  // protocol 1.10, kKeep: before 1.11); kOutOfRange, more hashes than kMaxWaiting messages take;
+  // kResourceExhausted, too many messages wait for an answer; kDeadlineExceeded, no answer yet, and
+  // larderd may still do the work.
   Result<protocol::ActCounts> run(const std::shared_ptr<Attachment>& attachment,
-                                  protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms);
+                                  protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms,
+                                  std::uint32_t keep_s = 0);
 
   // From the control thread.
   void acted(std::uint32_t request, const protocol::Acted& acted);
@@ -41,7 +42,7 @@ class Acts {
     bool lost = false;
   };
   Status send(const std::shared_ptr<Call>& call, protocol::Verb verb, std::uint32_t handle,
-              const Hashes& hashes);
+              const Hashes& hashes, std::uint32_t keep_s);
 
   std::mutex mutex_;
   std::condition_variable answered_;

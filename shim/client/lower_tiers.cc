@@ -42,13 +42,13 @@ Result<std::uint64_t> LowerTiers::probe(const Hashes& hashes, std::uint32_t dead
 }
 
 Result<protocol::ActCounts> LowerTiers::act(protocol::Verb verb, const Hashes& hashes,
-                                            std::uint32_t wait_ms) {
+                                            std::uint32_t wait_ms, std::uint32_t keep_s) {
   Control* const control = control_();
   if (control == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
   const bool last = verb == protocol::Verb::kPrefetch &&
                     namespaces_.is_states(hashes.ns);  // mutation: prefetch-states
   return acts_.run(control->attached(), last ? protocol::Verb::kPrefetchLast : verb, hashes,
-                   wait_ms);
+                   wait_ms, keep_s);
 }
 
 void LowerTiers::lost(const std::shared_ptr<Attachment>& attachment) {

@@ -1,5 +1,5 @@
 // LowerTiers: a client's calls about the tiers below memory and the shared backend, and the verbs
-// on chunks (prefetch, pin, unpin, evict, demote).
+// on chunks (prefetch, pin, unpin, evict, demote, keep).
 //
 // Thread-safe. act() waits for larderd, and so does poll() of fetches() and of tier_probes(), at
 // most for the time that the caller gives. No other call waits.
@@ -36,7 +36,8 @@ class LowerTiers {
                               std::uint32_t flags = 0);
   TierProbes& tier_probes() { return tier_probes_; }
   // See Acts::run(). A prefetch of states brings the last one alone, where larderd knows the verb.
-  Result<protocol::ActCounts> act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms);
+  Result<protocol::ActCounts> act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms,
+                                  std::uint32_t keep_s = 0);
   Acts& acts() { return acts_; }
   // The session of `attachment` has ended: every wait for an answer of this session ends now.
   void lost(const std::shared_ptr<Attachment>& attachment);

@@ -55,6 +55,8 @@ inline constexpr std::uint32_t kMaxAskedChunks = 8192;
 inline constexpr std::uint64_t kSessionGrantedShare = 2;
 inline constexpr std::uint64_t kSessionHeldShare = 2;
 inline constexpr std::uint64_t kPinnedShare = 2;
+// The longest time of a keep.
+inline constexpr std::uint32_t kMaxKeepS = 24 * 3600;
 // The share of the arena that larderd keeps for all fetches together.
 inline constexpr std::uint64_t kFetchedShare = 4;
 // The part of the free fetch share that one session leaves to others, besides its first family.

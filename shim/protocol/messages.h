@@ -42,7 +42,7 @@ enum class MessageType : std::uint16_t {
   kAskGrants = 15,  // sidecar -> engine, since 1.1: are these old grants still being written?
   kStillWriting =
       16,  // engine -> sidecar, one way: these grants are; the engine disowns the others
-  // engine -> sidecar, where the capability is announced: prefetch, pin, unpin, evict or demote
+  // engine -> sidecar, with the capability: prefetch, pin, unpin, evict, demote or keep
   kAct = 17,
   kActed = 18,  // sidecar -> engine
   // engine -> sidecar, one way: free the kept chunks of a FETCH, or end a running FETCH
@@ -255,6 +255,8 @@ enum class Verb : std::uint32_t {
   // Since 1.10: out of memory before all other chunks, unless used in the meantime. The hashes of a
   // prompt stand in its order.
   kDemote = 6,
+  // Since 1.11: a pin that ends by itself after keep_s.
+  kKeep = 7,
 };
 
 // For display; empty for an unknown verb.
@@ -266,6 +268,7 @@ constexpr std::string_view verb_name(Verb verb) {
     case Verb::kEvict: return "evict";
     case Verb::kPrefetchLast: return "prefetch last";
     case Verb::kDemote: return "demote";
+    case Verb::kKeep: return "keep";
   }
   return "";
 }
@@ -274,7 +277,7 @@ struct Act {  // followed by BlockHash[count]: each means the chunks of all shar
   std::uint32_t namespace_handle;
   std::uint32_t verb;
   std::uint32_t count;
-  std::uint32_t reserved;
+  std::uint32_t keep_s;  // of kKeep, 1 to kMaxKeepS; else 0
 };
 static_assert(sizeof(Act) == 16);
 

@@ -11,6 +11,6 @@ namespace larder::protocol {
 // A change of bytes is a change of version: a new tail or message raises the minor version, any
 // other change the major one.
 inline constexpr std::uint32_t kVersionMajor = 1;
-inline constexpr std::uint32_t kVersionMinor = 10;
+inline constexpr std::uint32_t kVersionMinor = 11;
 
 }  // namespace larder::protocol

@@ -27,7 +27,8 @@ struct MemoryConfig {
   Hugepages hugepages = Hugepages::kNone;             // none | 2Mi | 1Gi | prefer
   std::string hugepage_directory = "/dev/hugepages";  // a hugetlbfs with pages of that size
   std::string numa = "none";                          // none | auto | the number of a node
-  bool keep_on_exit = true;  // the cached chunks stay in memory for the next start
+  std::uint32_t keep_percent = 25;  // the most memory of chunks with the hint "keep"; 0: none
+  bool keep_on_exit = true;         // the cached chunks stay in memory for the next start
   // Unusable memory of an earlier larderd: refuse | replace.
   OnMismatch on_mismatch = OnMismatch::kRefuse;
 };

@@ -75,6 +75,17 @@ Status set_keep_on_exit(std::string_view text, Config& config) {
   return {};
 }
 
+// The other half of the memory is left for pins, and for chunks that come and go.
+constexpr std::uint32_t kMostKeepPercent = 50;
+
+Status set_keep_percent(std::string_view text, Config& config) {
+  std::uint32_t percent = 0;
+  if (!parse_number(text, percent) || percent > kMostKeepPercent)
+    return {Code::kOutOfRange, "is out of range: 0 to " + std::to_string(kMostKeepPercent)};
+  config.memory.keep_percent = percent;
+  return {};
+}
+
 Status set_on_mismatch(std::string_view text, Config& config) {
   if (text != "refuse" && text != "replace")
     return {Code::kInvalidArgument, "is not one of: refuse, replace"};
@@ -162,7 +173,7 @@ Status set_hosts(std::string_view text, Config& config) {
 // has the same order.
 // The order of the rows is the order of the reference page, of --help and of --check-config. Rows
 // of one section stand together, as YamlWriter writes a section once.
-constexpr std::array<Field, 46> kFields{{
+constexpr std::array<Field, 47> kFields{{
     // `pool` first: other defaults follow from the name (follow_pool() in loader.cc).
     {"pool",
      "name of this pool of sidecars; if not set, `socket` and `memory.shm_name` contain the name",
@@ -207,6 +218,10 @@ constexpr std::array<Field, 46> kFields{{
      "the NUMA node of the arena's memory. none: no choice; a number: this node only; auto: the "
      "node of larderd's CPUs, or interleaved over all nodes if larderd may run on several",
      set_numa, [](const Config& c) { return c.memory.numa; }},
+    {"memory.keep_percent",
+     "the most memory, in percent, of chunks that stay by the hint `keep` of a request, 0 to 50; "
+     "0: the hint has no effect",
+     set_keep_percent, [](const Config& c) { return std::to_string(c.memory.keep_percent); }},
     {"memory.keep_on_exit",
      "true: a stopped larderd leaves the memory to the next larderd, which starts warm (`larderd "
      "--free-memory` frees the memory); false: larderd frees the memory at the stop",

@@ -47,6 +47,8 @@ MemoryState read_memory(const json& status) {
   state.touched_bytes = number_at(memory, "touched_bytes");
   state.used_bytes = number_at(memory, "used_bytes");
   state.pinned_bytes = number_at(memory, "pinned_bytes");
+  if (memory.contains("keep"))  // missing in an older larderd
+    state.keep_bytes = number_at(memory.at("keep"), "bytes");
   state.page_bytes = number_at(memory, "page_bytes");
   state.numa = text_at(memory, "numa");
   state.chunks = number_at(memory.at("slots"), "committed");

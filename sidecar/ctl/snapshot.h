@@ -28,7 +28,7 @@ struct Evictions {
 
 struct MemoryState {
   std::uint64_t capacity_bytes = 0, touched_bytes = 0, used_bytes = 0, pinned_bytes = 0,
-                page_bytes = 0;
+                keep_bytes = 0, page_bytes = 0;
   std::string numa;  // "none", "node 1"
   std::uint64_t chunks = 0;
   std::vector<std::uint64_t> slot_sizes;  // bytes

@@ -74,6 +74,7 @@ std::string memory(const MemoryState& memory) {
   out += line("chunks", base::grouped(memory.chunks) + sizes_text(memory.slot_sizes));
   // A line only where a user has pinned chunks.
   if (memory.pinned_bytes != 0) out += line("pinned", base::bytes_text(memory.pinned_bytes));
+  if (memory.keep_bytes != 0) out += line("kept", base::bytes_text(memory.keep_bytes));
   out += line("evicted", base::grouped(memory.evicted.capacity) + " for room, " +
                              base::grouped(memory.evicted.resized) + " for another slot size, " +
                              base::grouped(memory.evicted.dropped) + " dropped, " +

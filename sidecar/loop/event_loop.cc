@@ -85,6 +85,7 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
       turned_ms_(loop_stats_.started_ms()),
       prefaulter_({parts_.arena.mapping.data(), parts_.arena.mapping.size()},
                   parts_.arena.page_bytes, present_bytes(parts_.earlier)) {
+  store_.set_keep_percent(parts_.config.memory.keep_percent);
   if (parts_.earlier.index)
     acceptor_.continue_from(restart_.restore(prefaulter_.touched_bytes()) + 1);
   running_ = true;

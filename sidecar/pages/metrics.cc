@@ -88,6 +88,12 @@ void add_memory(Families& out, const stats::Stats& stats) {
   out.gauge("arena_pinned_bytes",
             "Bytes of pinned slots, which larderd does not evict to make room.",
             stats.pinned_bytes);
+  out.gauge("keep_bytes", "Bytes of chunks that stay in memory by the hint keep of a request.",
+            stats.keep_bytes);
+  out.counter(
+      "keep_refused_total",
+      "Block hashes that the hint keep did not keep: kept chunks filled memory.keep_percent.",
+      stats.keep_refused);
   out.gauge("arena_kept_bytes",
             "Bytes of slots that larderd itself holds during a copy to or from a lower tier.",
             stats.kept_bytes);
@@ -147,6 +153,7 @@ void add_verbs(Families& out, const stats::Stats& stats) {
   out.add(stats.asked_to_unpin, {{"verb", "unpin"}});
   out.add(stats.asked_to_evict, {{"verb", "evict"}});
   out.add(stats.asked_to_demote, {{"verb", "demote"}});
+  out.add(stats.asked_to_keep, {{"verb", "keep"}});
 }
 
 // A rise of one of these is worth an alert: bytes in memory changed, or an engine is broken.

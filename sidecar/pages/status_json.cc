@@ -56,6 +56,10 @@ Object memory_of(const stats::Stats& stats) {
           {"unused_bytes", stats.unused_bytes},
           {"pinned_bytes", stats.pinned_bytes},
           {"kept_bytes", stats.kept_bytes},
+          {"keep",
+           {{"chunks", stats.keep_slots},
+            {"bytes", stats.keep_bytes},
+            {"refused", stats.keep_refused}}},
           {"slot_sizes", slot_sizes_of(stats)},
           {"numa", stats.arena_numa},
           {"slots",
@@ -193,11 +197,9 @@ Object stores_of(const stats::Stats& stats) {
 }
 
 Object verbs_of(const stats::Stats& stats) {
-  return {{"prefetch", stats.asked_to_prefetch},
-          {"pin", stats.asked_to_pin},
-          {"unpin", stats.asked_to_unpin},
-          {"evict", stats.asked_to_evict},
-          {"demote", stats.asked_to_demote}};
+  return {{"prefetch", stats.asked_to_prefetch}, {"pin", stats.asked_to_pin},
+          {"unpin", stats.asked_to_unpin},       {"evict", stats.asked_to_evict},
+          {"demote", stats.asked_to_demote},     {"keep", stats.asked_to_keep}};
 }
 
 // Counts that are 0 on a healthy machine.

@@ -3,7 +3,7 @@
 namespace larder::session {
 namespace {
 
-// The counter of requested hashes, and the verb of the store.
+// The counter of requested hashes, and the verb of the store; nullptr: a keep.
 struct Doing {
   std::uint64_t stats::Stats::*asked;
   protocol::ActCounts (store::FamilyVerbs::*verb)(std::uint32_t,
@@ -19,6 +19,7 @@ Doing doing(protocol::Verb verb) {
     case protocol::Verb::kUnpin: return {&stats::Stats::asked_to_unpin, &store::FamilyVerbs::unpin};
     case protocol::Verb::kDemote:
       return {&stats::Stats::asked_to_demote, &store::FamilyVerbs::demote};
+    case protocol::Verb::kKeep: return {&stats::Stats::asked_to_keep, nullptr};
     case protocol::Verb::kEvict: break;
   }
   return {&stats::Stats::asked_to_evict, &store::FamilyVerbs::evict};
@@ -32,6 +33,7 @@ bool ChunkVerb::go_on(store::Store& store, stats::Stats& stats, tiering::Promote
   // memory alone.
   const bool below = what.verb == &store::FamilyVerbs::prefetch && promotions != nullptr;
   const auto act = [&](std::span<const protocol::BlockHash> hashes) {
+    if (what.verb == nullptr) return store.families().keep(handle_, hashes, keep_s_);
     return below ? promotions->prefetch(handle_, hashes)
                  : (store.families().*what.verb)(handle_, hashes);
   };

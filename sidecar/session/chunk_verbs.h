@@ -1,5 +1,5 @@
-// Prefetch, pin, unpin, evict and demote, for engines (ACT) and admin verbs. Owned by the thread of
-// the loop.
+// Prefetch, pin, unpin, evict, demote and keep, for engines (ACT) and admin verbs. Owned by the
+// thread of the loop.
 #pragma once
 
 #include <vector>
@@ -16,13 +16,14 @@ class ChunkVerb {
  public:
   // All chunks count as absent once the handle is not open. `last_alone`, as for kPrefetchLast: the
   // verb is done on the last hash that counts as found or refused, and all others count as absent.
-  // REQUIRES: a known verb.
+  // `keep_s`: of kKeep. REQUIRES: a known verb.
   ChunkVerb(protocol::Verb verb, std::uint32_t handle, std::vector<protocol::BlockHash> hashes,
-            bool last_alone = false)
+            bool last_alone = false, std::uint32_t keep_s = 0)
       : verb_(verb),
         handle_(handle),
         hashes_(std::move(hashes)),
-        last_alone_(last_alone || verb == protocol::Verb::kPrefetchLast) {}
+        last_alone_(last_alone || verb == protocol::Verb::kPrefetchLast),
+        keep_s_(keep_s) {}
 
   // Runs one slice. True: all slices are done. `promotions`: nullptr without a lower tier.
   bool go_on(store::Store& store, stats::Stats& stats, tiering::Promoter* promotions);
@@ -44,6 +45,7 @@ class ChunkVerb {
   std::uint32_t handle_;
   std::vector<protocol::BlockHash> hashes_;
   bool last_alone_;
+  std::uint32_t keep_s_;
   protocol::ActCounts counts_;
   std::size_t prefix_ = 0;
 };

@@ -353,11 +353,15 @@ Result<Reply> SessionProtocol::act(Decoder& decoder) {
   // All chunks of a closed namespace count as absent.
   // kNoNamespace and not an error: another thread of the engine may have closed the namespace
   // meanwhile.
-  ChunkVerb work(verb, *open ? act.namespace_handle : protocol::kNoNamespace, std::move(hashes_));
-  return begin([this, act, work = std::move(work),
+  ChunkVerb work(verb, *open ? act.namespace_handle : protocol::kNoNamespace, std::move(hashes_),
+                 false, act.keep_s);
+  return begin([this, act, verb, work = std::move(work),
                 request = decoder.request()]() mutable -> std::optional<Result<Reply>> {
     if (!work.go_on(store_, stats_, promoter_)) return std::nullopt;
     const protocol::ActCounts& counts = work.counts();
+    if (verb == protocol::Verb::kKeep && counts.refused != 0)
+      base::log_from("keep", base::LogLevel::kWarning,
+                     "kept chunks fill memory.keep_percent: further hints \"keep\" have no effect");
     Encoder encoder(MessageType::kActed, request);
     encoder.append(protocol::Acted{act.verb, static_cast<std::uint32_t>(counts.found),
                                    static_cast<std::uint32_t>(counts.absent),

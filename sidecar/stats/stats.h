@@ -182,7 +182,9 @@ struct Stats {
   std::vector<SlotSizeStats> slot_sizes;  // at most kMaxSlotSizes of the sizes in use
   std::uint64_t slots_free = 0;           // in extents
   std::uint64_t slots_granted = 0, slots_committed = 0, slots_quarantined = 0;
-  std::uint64_t slots_pinned = 0;      // of the committed slots
+  std::uint64_t slots_pinned = 0;  // of the committed slots
+  // Hints "keep": the kept chunks, and the hashes (counter) that were over the share.
+  std::uint64_t keep_slots = 0, keep_bytes = 0, keep_refused = 0;
   std::uint64_t chunks_committed = 0;  // counter
   std::uint64_t chunks_promoted = 0;   // counter: from lower tiers
   std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_bad = 0, evicted_resized = 0;
@@ -220,7 +222,7 @@ struct Stats {
 
   // Hashes in verbs of engines and admins.
   std::uint64_t asked_to_prefetch = 0, asked_to_pin = 0, asked_to_unpin = 0, asked_to_evict = 0,
-                asked_to_demote = 0;
+                asked_to_demote = 0, asked_to_keep = 0;
 
   // Chunks with bytes that do not match the root: reports of engines, and reports that larderd
   // confirmed.

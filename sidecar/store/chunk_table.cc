@@ -7,7 +7,8 @@ ChunkTable::ChunkTable(const IndexShape& shape, std::byte* index, const std::byt
       table_(shape.entry_count),
       arena_(shape.arena_bytes, table_),
       arena_memory_(arena),
-      order_(index_, table_, arena_) {}
+      order_(index_, table_, arena_),
+      keeps_(table_, shape.entry_count) {}
 
 Result<std::uint32_t> ChunkTable::open_namespace(const NamespaceSpec& spec,
                                                  std::string* difference) {
@@ -41,23 +42,43 @@ void ChunkTable::detach(std::uint32_t slot) {
   give_back_unused(handle);
 }
 
-void ChunkTable::pin(std::uint32_t slot) {
-  if (table_.note(slot).pinned) return;
+// Of the order of eviction, or of the keeps: a kept slot has left the order before.
+void ChunkTable::take_from_order(std::uint32_t slot) {
+  if (keeps_.has(slot)) return keeps_.remove(slot, slot_bytes(slot));
   if (arena_.draining(slot)) arena_.stop_draining();  // the drain would never end
   // A slot is in exactly one list (free, granted, quarantined, committed in order or pinned,
   // doomed; model_test.cc checks). A pinned slot leaves the order of eviction.
   order_.leave(slot);
   table_.note(slot).pinned = 1;
+}
+
+void ChunkTable::pin(std::uint32_t slot) {
+  if (table_.note(slot).pinned && !keeps_.has(slot)) return;
+  take_from_order(slot);
   ++namespaces_.at(index_.key(slot).namespace_handle).pinned;
   table_.push_back(pinned_, slot);
   pinned_bytes_ += slot_bytes(slot);
 }
 
+void ChunkTable::keep(std::uint32_t slot, std::uint32_t until_s) {
+  if (table_.note(slot).pinned && !keeps_.has(slot)) return;
+  if (keeps_.until_s(slot) >= until_s) return;  // mutation: keep-longest
+  take_from_order(slot);
+  keeps_.add(slot, until_s, slot_bytes(slot));
+}
+
 void ChunkTable::unpin(std::uint32_t slot) {
-  table_.remove(pinned_, slot);
   table_.note(slot).pinned = 0;
+  if (keeps_.has(slot)) return keeps_.remove(slot, slot_bytes(slot));
+  table_.remove(pinned_, slot);
   --namespaces_.at(index_.key(slot).namespace_handle).pinned;
   pinned_bytes_ -= slot_bytes(slot);
+}
+
+void ChunkTable::end_keep(std::uint32_t slot) {
+  if (!keeps_.has(slot)) return;
+  unpin(slot);
+  order_.enter_alone(slot);  // no use of its ancestors
 }
 
 void ChunkTable::unpin_all(std::span<const std::uint32_t> slots) {
@@ -79,6 +100,8 @@ void ChunkTable::fill(stats::Stats& stats) const {
   stats.unused_bytes = arena_.unused_bytes();
   stats.pinned_bytes = pinned_bytes_;
   stats.slots_pinned = pinned_.count;
+  stats.keep_bytes = keeps_.bytes();
+  stats.keep_slots = keeps_.count();
   stats.used_bytes = committed_bytes_;
   stats.slots_committed = committed_;
   stats.namespaces.clear();

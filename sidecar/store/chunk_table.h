@@ -15,6 +15,7 @@
 #include "shim/protocol/checksum.h"
 #include "sidecar/stats/stats.h"
 #include "sidecar/store/index_writer.h"
+#include "sidecar/store/keeps.h"
 #include "sidecar/store/namespace_table.h"
 #include "sidecar/store/prompt_order.h"
 #include "sidecar/store/slot_arena.h"
@@ -94,14 +95,19 @@ class ChunkTable {
   }
   std::uint32_t committed() const { return committed_; }
 
-  // ---- Pins ----
-  // Takes a slot out of the order of eviction. No effect on a pinned slot.
+  // ---- Pins and keeps ----
+  // Takes a slot out of the order of eviction. Ends a keep. No effect on a pinned slot.
   void pin(std::uint32_t slot);
-  // The slot is in no list afterwards; the caller enters it. REQUIRES: pinned.
+  // As pin(), up to a time at most. Prolongs a keep. No effect on a pinned slot.
+  void keep(std::uint32_t slot, std::uint32_t until_s);
+  // The slot is in no list afterwards; the caller enters it. REQUIRES: pinned or kept.
   void unpin(std::uint32_t slot);
-  // Returns the pinned ones of these slots to the order of eviction.
+  // Ends a keep; the slot enters the order alone. No effect without a keep.
+  void end_keep(std::uint32_t slot);
+  // Returns the pinned and kept ones of these slots to the order of eviction.
   void unpin_all(std::span<const std::uint32_t> slots);
   std::uint64_t pinned_bytes() const { return pinned_bytes_; }
+  Keeps& keeps() { return keeps_; }
 
   std::uint64_t slot_bytes(std::uint32_t slot) const {
     const protocol::EntryView view = index_.view(slot);
@@ -126,6 +132,7 @@ class ChunkTable {
 
  private:
   void leave_namespace_of(std::uint32_t slot);
+  void take_from_order(std::uint32_t slot);
   void give_back_unused(std::uint32_t handle);
 
   IndexWriter index_;
@@ -134,6 +141,7 @@ class ChunkTable {
   NamespaceTable namespaces_;
   const std::byte* arena_memory_;
   PromptOrder order_;  // of index_, table_ and arena_
+  Keeps keeps_;
   SlotList pinned_;
   std::uint64_t pinned_bytes_ = 0;
   std::uint32_t committed_ = 0;

@@ -28,6 +28,8 @@ constexpr std::uint32_t kMostAhead = 4096;
 // The cost of a search that finds only chunks that are too warm: windows are looked at, and the
 // places of one message may fail one after the other.
 constexpr std::uint32_t kFailedSearch = 1024;
+// The kept families that one search evicts for room, if none has a slot of the size.
+constexpr std::uint32_t kMostGivenUp = 64;
 
 // Prefetches for a walk over `slots` that has reached `at`: `distance` slots ahead, and a group of
 // slots at a time. A walk has a locked exchange a slot, and a miss waits for the exchange before
@@ -77,10 +79,52 @@ bool Evictor::make_room(std::uint32_t size_class, std::uint32_t& may_examine,
     return true;
   }
   if (evict_of(size_class, may_examine, colder_than)) return true;
+  if (give_up_keeps(size_class, may_examine)) return true;  // mutation: keep-no-room
   // Without a bound all slots are held or pinned: one search a message.
   may_examine -=
       std::min(may_examine, colder_than == PromptOrder::kAnyStamp ? may_examine : kFailedSearch);
   return false;
+}
+
+// Evicts the kept families with the least time left, up to one of this size: no put fails for the
+// keeps of others. Returns whether a slot is free.
+bool Evictor::give_up_keeps(std::uint32_t size_class, std::uint32_t& may_examine) {
+  // A prompt that leaves out its own ancestors is longer than the rest of the memory.
+  if (kept_warmer_) return false;
+  bool any = false;
+  for (std::uint32_t families = 0; families < kMostGivenUp; ++families) {
+    const std::uint32_t slot = chunks_.keeps().next_to_end();
+    if (slot == kNoSlot) break;
+    const bool of_size = arena_.class_of(slot) == size_class;
+    find_family_of(slot);
+    victims_ = family_.committed;
+    for (const std::uint32_t member : victims_) chunks_.end_keep(member);
+    std::uint32_t own_budget = kReserveEffort;  // held chunks before cost no keep in vain
+    const bool freed =
+        evict_families(victims_, victims_.size(), own_budget, stats_.evicted_capacity) != 0;
+    if (freed && of_size) return true;
+    any = any || freed;
+  }
+  may_examine -= std::min(may_examine, kFailedSearch);
+  return any;
+}
+
+void Evictor::find_family_of(std::uint32_t slot) {
+  const protocol::Key key = index_.key(slot);
+  find_family(chunks_, key.namespace_handle, key.hash, family_, slot);
+}
+
+// Lazily, so that no chunk has a timer.
+void Evictor::note_time(std::uint64_t now_ms) {
+  ages_.tick(now_ms, arena_.uses());
+  chunks_.keeps().set_now(static_cast<std::uint32_t>(now_ms / 1000));
+  chunks_.order().begin_uses();
+  for (std::uint32_t ended = 0; ended < kMostKeepsEnded; ++ended) {
+    const std::uint32_t slot = chunks_.keeps().over();
+    if (slot == kNoSlot) return;
+    find_family_of(slot);
+    chunks_.unpin_all(family_.committed);  // mutation: keep-ends
+  }
 }
 
 // Leaves out victims from the first own chunk on that is not colder.
@@ -230,9 +274,8 @@ std::uint32_t Evictor::evict_families(std::span<const std::uint32_t> slots, std:
 // Marks the committed slots of the family as dying and adds them to the batch, unless the family
 // must stay.
 void Evictor::claim_family(std::uint32_t slot) {
-  const protocol::Key key = index_.key(slot);
-  find_family(chunks_, key.namespace_handle, key.hash, family_, slot);
-  // A pinned family is pinned as a whole and never a candidate.
+  find_family_of(slot);
+  // A pinned or kept family is out of the order as a whole, and never a candidate.
   const bool stays = !family_.granted.empty();
   for (const std::uint32_t member : family_.committed) {  // mutation: family-together
     if (stays) {

@@ -41,12 +41,16 @@ class Evictor {
   // have these chunks. Leaves out chunks that the tier has, unless `also_written`: a tier may have
   // lost chunks.
   void next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written);
-  // Passes in the time once a tick, for the age of evicted chunks.
-  void note_time(std::uint64_t now_ms) { ages_.tick(now_ms, arena_.uses()); }
+  // Passes in the time once a tick, for the age of evicted chunks and the end of keeps. A tick ends
+  // kMostKeepsEnded families.
+  void note_time(std::uint64_t now_ms);
+  static constexpr std::uint32_t kMostKeepsEnded = 1024;
 
  private:
   bool make_room(std::uint32_t size_class, std::uint32_t& may_examine, std::uint64_t colder_than);
   bool evict_of(std::uint32_t size_class, std::uint32_t& may_examine, std::uint64_t colder_than);
+  bool give_up_keeps(std::uint32_t size_class, std::uint32_t& may_examine);
+  void find_family_of(std::uint32_t slot);
   void keep_warmer(std::uint64_t colder_than);
   std::optional<std::uint32_t> coldest_candidate() const;
   bool start_drain(std::uint32_t size_class);

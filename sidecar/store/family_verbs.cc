@@ -1,5 +1,7 @@
 #include "sidecar/store/family_verbs.h"
 
+#include <algorithm>
+
 #include "sidecar/store/store_limits.h"
 
 namespace larder::store {
@@ -51,7 +53,7 @@ protocol::ActCounts FamilyVerbs::pin(std::uint32_t handle,
     if (!family_.whole()) return &protocol::ActCounts::absent;
     std::uint64_t bytes = 0;
     for (const std::uint32_t slot : family_.committed)
-      if (!table_.note(slot).pinned) bytes += chunks_.slot_bytes(slot);
+      if (!table_.note(slot).pinned || chunks_.keeps().has(slot)) bytes += chunks_.slot_bytes(slot);
     // Pins come from users. Without the bound the whole arena could be pinned, and no grant would
     // find room.
     if (chunks_.pinned_bytes() + bytes > arena_.arena_bytes() / protocol::kPinnedShare)
@@ -95,8 +97,30 @@ protocol::ActCounts FamilyVerbs::evict(std::uint32_t handle,
 protocol::ActCounts FamilyVerbs::demote(std::uint32_t handle,
                                         std::span<const protocol::BlockHash> hashes) {
   return each_family(handle, hashes, [this] {
-    for (const std::uint32_t slot : family_.committed) chunks_.order().demote(slot);
+    for (const std::uint32_t slot : family_.committed) {
+      chunks_.end_keep(slot);  // mutation: demote-ends-keep
+      chunks_.order().demote(slot);
+    }
     return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
+  });
+}
+
+protocol::ActCounts FamilyVerbs::keep(std::uint32_t handle,
+                                      std::span<const protocol::BlockHash> hashes,
+                                      std::uint32_t keep_s) {
+  const std::uint32_t until_s =
+      chunks_.keeps().now_s() + std::clamp(keep_s, 1U, protocol::kMaxKeepS);
+  return each_family(handle, hashes, [this, until_s] {
+    if (!family_.whole()) return &protocol::ActCounts::absent;
+    std::uint64_t bytes = 0;
+    for (const std::uint32_t slot : family_.committed)
+      if (!table_.note(slot).pinned) bytes += chunks_.slot_bytes(slot);
+    if (!chunks_.keeps().has_room(bytes)) {  // mutation: keep-share
+      ++stats_.keep_refused;
+      return &protocol::ActCounts::refused;
+    }
+    for (const std::uint32_t slot : family_.committed) chunks_.keep(slot, until_s);
+    return &protocol::ActCounts::found;
   });
 }
 

@@ -1,4 +1,4 @@
-// FamilyVerbs: prefetch, pin, unpin, evict and demote by block hash.
+// FamilyVerbs: prefetch, pin, unpin, evict, demote and keep by block hash.
 //
 // Each call does one slice, of one hash at least, and returns the counts of the first all()
 // hashes of the list. Found: done on a complete family (evict: on any chunk). Absent: the family
@@ -38,9 +38,15 @@ class FamilyVerbs {
   // Dooms the chunks, pinned or not, here and in lower tiers; grants in progress will not be
   // committed. Refused: gone here, but a lower tier is busy or degraded and keeps its chunk.
   protocol::ActCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-  // Makes the families the next to leave memory. Their next use makes them ordinary chunks again.
+  // Makes the families the next to leave memory, and ends their keeps. Their next use makes them
+  // ordinary chunks again.
   // REQUIRES: the hashes of a prompt stand in its order, see PromptOrder::demote().
   protocol::ActCounts demote(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+  // Protects complete families from eviction for keep_s seconds, or until the store finds no other
+  // room; up to the share of Keeps. Prolongs a keep; no effect on pinned families. Refused: over
+  // the share.
+  protocol::ActCounts keep(std::uint32_t handle, std::span<const protocol::BlockHash> hashes,
+                           std::uint32_t keep_s);
   // Lists the chunks of a family in `members`; empty for a handle that is not open.
   void look_at(std::uint32_t handle, const protocol::BlockHash& hash,
                std::vector<Member>& members) {

@@ -9,7 +9,7 @@
 //   free         in SlotTable
 //   granted      in the list of its session
 //   quarantined  in the list of its session; without a key, so that the slot blocks no key
-//   committed    in EvictionPolicy, or in the list of pinned slots
+//   committed    in EvictionPolicy, in the list of pinned slots, or in Keeps
 //   doomed       dying, without a key, perhaps still being read; sweep() frees unheld slots
 //
 // The number of a slot is its index entry, and says nothing about its place in the arena.
@@ -56,6 +56,10 @@ class Store {
   Store(const Store&) = delete;
 
   void set_touched_bytes(std::uint64_t bytes) { chunks_.set_touched_bytes(bytes); }
+  // The most memory of kept chunks, in percent of the arena. 0 until the first call.
+  void set_keep_percent(std::uint32_t percent) {
+    chunks_.keeps().set_most_bytes(arena_.arena_bytes() * percent / 100);
+  }
 
   // ---- The parts with calls of their own; see their headers ----
   SessionBook& sessions() { return sessions_; }
@@ -100,7 +104,7 @@ class Store {
   void drop(Drop& drop) { removals_.drop(drop); }
 
   // ---- Time and numbers ----
-  // Passes in the time once a tick, for the age of evicted chunks.
+  // Passes in the time once a tick, for the age of evicted chunks and the end of keeps.
   void note_time(std::uint64_t now_ms) { evictor_.note_time(now_ms); }
   std::uint64_t last_generation() const { return index_.last_generation(); }
 

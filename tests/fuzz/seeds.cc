@@ -177,6 +177,7 @@ void session_seeds() {
   write("session", "unpinned",
         begin + commits + act(protocol::Verb::kPin) + act(protocol::Verb::kUnpin) +
             act(protocol::Verb::kEvict));
+  write("session", "kept", begin + commits + act(protocol::Verb::kKeep) + reserve_op(0, 1, 10, 12));
   write("session", "demoted",
         begin + commits + act(protocol::Verb::kDemote) + reserve_op(0, 1, 10, 12));
   const std::string below = u8({kTier, kStoreBelow, 1, 0, 20, kTier, kStoreBelow, 1, 0, 21});

@@ -298,6 +298,10 @@ PROTOTYPES = {
     "larder_unpin": _ACT,
     "larder_evict": _ACT,
     "larder_demote": _ACT,
+    "larder_keep": (
+        c_uint32,
+        [c_void_p, POINTER(Hashes), c_uint32, c_uint32, POINTER(ActResult)],
+    ),
     "larder_hash_file": (
         c_uint32,
         [c_char_p, POINTER(c_int32), POINTER(FileHash), c_char_p, c_size_t],

@@ -369,9 +369,12 @@ class Client:
         state = self._act("larder_prefetch", hashes, stride, wait_ms, states)
         return Acted(done.found + state.found, done.absent, done.refused + state.refused)
 
-    def pin(self, hashes, stride=16, wait_ms=1000, ns=0):
+    def pin(self, hashes, stride=16, wait_ms=1000, ns=0, seconds=0):
         """Keeps chunks in memory until the chunks are unpinned, evicted, found bad or dropped with
-        the namespace."""
+        the namespace. seconds: at most so long (up to 86,400), until demote(), and up to
+        larderd's memory.keep_percent."""
+        if seconds:
+            return self._act("larder_keep", hashes, stride, wait_ms, ns, seconds)
         return self._act("larder_pin", hashes, stride, wait_ms, ns)
 
     def unpin(self, hashes, stride=16, wait_ms=1000, ns=0):
@@ -386,7 +389,7 @@ class Client:
         the hashes of a prompt in its order."""
         return self._act("larder_demote", hashes, stride, wait_ms, ns)
 
-    def _act(self, name, hashes, stride, wait_ms, ns):
+    def _act(self, name, hashes, stride, wait_ms, ns, *seconds):
         if not isinstance(hashes, bytes):
             for one in hashes:
                 if not isinstance(one, bytes) or len(one) < 16:
@@ -399,7 +402,7 @@ class Client:
         self._check(
             name,
             getattr(self._lib, name)(
-                self._client, native.hashes(hashes, stride, ns), wait_ms, result
+                self._client, native.hashes(hashes, stride, ns), *seconds, wait_ms, result
             ),
         )
         return Acted(result.found, result.absent, result.refused)

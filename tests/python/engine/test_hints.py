@@ -1,5 +1,5 @@
-"""Hints of requests over HTTP to a real vLLM: the answer names the tiers, and released prompts
-leave memory first."""
+"""Hints of requests over HTTP to a real vLLM: the answer names the tiers, released prompts leave
+memory first, and kept prompts stay."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from larder.server import Server
 CHUNK, TOKENS = 128, 2000
 WHOLE = TOKENS // CHUNK * CHUNK  # 15 chunks of 256 KiB
 MEMORY, FILL = "24MiB", 6  # slots for 95 chunks: FILL prompts are 90
-LOW, RELEASE = {"priority": "low"}, {"release": True}
+LOW, RELEASE, KEEP = {"priority": "low"}, {"release": True}, {"keep": "10m"}
 TEMPLATE = "{% for one in messages %}{{ one.content }}{% endfor %}"
 
 
@@ -139,6 +139,21 @@ def test_a_prompt_of_low_priority_leaves_behind_the_head_that_others_stored(worl
     stored(world, "next to low")
     assert by_tier(world, full[0]) == (WHOLE, 0)
     assert by_tier(world, newest) == (WHOLE, 0), "its head is in the other prompt, too"
+
+
+def kept_chunks(world):
+    return world.larderd.status()["memory"]["keep"]["chunks"]
+
+
+def test_a_kept_prompt_outlives_a_flood_until_its_release(world):
+    kept, other = stored(world, "kept", KEEP), stored(world, "not kept")
+    wait_for(lambda: kept_chunks(world) == WHOLE // CHUNK, PATIENCE_S, "the keep")
+    for number in range(FILL):
+        stored(world, f"flood {number}")
+    assert by_tier(world, kept) == (WHOLE, 0)
+    assert by_tier(world, other) == (0, WHOLE), "as old, and only on the disk"
+    complete(world, kept, RELEASE)
+    wait_for(lambda: kept_chunks(world) == 0, PATIENCE_S, "the release")
 
 
 # covers F-476

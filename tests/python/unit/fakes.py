@@ -62,6 +62,7 @@ class Client:
         self.stored = set()
         self.holds = {}
         self.demoted = []  # (keys, wait_ms)
+        self.kept = []  # (keys, seconds, wait_ms)
         self.calls = []
         self.reported = []  # decision, hashes, ns of each request
         self.salted = []  # whether each was
@@ -124,6 +125,12 @@ class Client:
         self.demoted.append(
             ([key if ns == 0 else (ns, key) for key in split(hashes, stride)], wait_ms)
         )
+
+    def pin(self, hashes, stride, wait_ms, ns=0, seconds=0):
+        if self.fail == "keep":
+            raise LarderError("larder_keep", native.UNSUPPORTED)
+        keys = [key if ns == 0 else (ns, key) for key in split(hashes, stride)]
+        self.kept.append((keys, seconds, wait_ms))
 
     # ---- below memory
 

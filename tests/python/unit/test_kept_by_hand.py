@@ -60,12 +60,24 @@ def hashes():
     return hash_tokens(PROMPT, BLOCK, chunk_tokens=CHUNK)
 
 
-def test_python_names_chunks_by_tokens_or_hashes(engine):
+def await_kept(larderd, chunks):
+    deadline = time.monotonic() + 60
+    while larderd.status()["memory"]["keep"]["chunks"] != chunks:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_python_names_chunks_by_tokens_or_hashes(engine, larderd):
     assert engine.prefetch(tokens=PROMPT, block_size=BLOCK, chunk_tokens=CHUNK) == (3, 1, 0)
     assert engine.prefetch(b"".join(hashes()), 32) == (3, 1, 0)
     assert engine.pin(hashes()) == (3, 1, 0)
     assert engine.unpin(hashes()[:2]) == (2, 0, 0)
+    assert engine.pin(hashes(), seconds=600) == (3, 1, 0)
+    await_kept(larderd, 2)  # the third is pinned
+    assert engine.demote(hashes()[:1]) == (1, 0, 0)
+    await_kept(larderd, 1)
     assert engine.evict(hashes()[1:]) == (2, 1, 0)
+    await_kept(larderd, 0)
     assert engine.lookup(b"".join(hashes()), 32) == 1
     assert engine.evict(hashes(), wait_ms=0) == (0, 0, 0)
 

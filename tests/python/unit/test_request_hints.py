@@ -26,7 +26,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.example_connector import (  # 
 
 from larder.vllm import LarderConnector, request_hints  # noqa: E402
 from larder.vllm.engine_metrics import Observed  # noqa: E402
-from larder.vllm.request_hints import RequestHints, fault_of  # noqa: E402
+from larder.vllm.request_hints import RequestHints, fault_of, hints_of  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 
@@ -139,6 +139,19 @@ def test_an_engine_that_is_off_answers_too(client):
     assert answer(half, one) == served()
 
 
+NO_TIME = 'not a time of "1s" to "24h", such as "10m"'
+BOTH = "larder.keep stands beside release or low priority, which let chunks leave first"
+
+
+@pytest.mark.parametrize(
+    "text, seconds", [("1s", 1), ("90s", 90), ("10m", 600), ("24h", 86400), ("86400s", 86400)]
+)
+def test_a_keep_has_a_time(text, seconds):
+    hints = {"keep": text, "priority": "normal", "release": False}
+    assert fault_of(hints) == ""
+    assert hints_of(hints, {}).keep_s == seconds
+
+
 @pytest.mark.parametrize(
     "value, fault",
     [
@@ -146,13 +159,21 @@ def test_an_engine_that_is_off_answers_too(client):
         (None, ""),
         (7, "larder is 7, not 'off', 'await' or an object"),
         (["off"], "larder is a list, not 'off', 'await' or an object"),
-        ({"keeep": 1}, "larder has the unknown key 'keeep': known are priority and release"),
-        ({7: 1}, "larder has the unknown key 7: known are priority and release"),
+        ({"keeep": 1}, "larder has the unknown key 'keeep': known are priority, release and keep"),
+        ({7: 1}, "larder has the unknown key 7: known are priority, release and keep"),
         ({"priority": "lo"}, "larder.priority is 'lo', not \"normal\" or \"low\""),
         ({"priority": None}, "larder.priority is None, not \"normal\" or \"low\""),
         ({"priority": "low", "release": 1}, "larder.release is 1, not true or false"),
         ({"release": [{}]}, "larder.release is a list, not true or false"),
         ({"release": {"a": 1}}, "larder.release is an object, not true or false"),
+        ({"keep": "10x"}, f"larder.keep is '10x', {NO_TIME}"),
+        ({"keep": "25h"}, f"larder.keep is '25h', {NO_TIME}"),
+        ({"keep": "0m"}, f"larder.keep is '0m', {NO_TIME}"),
+        ({"keep": "\u0661m"}, f"larder.keep is '\u0661m', {NO_TIME}"),
+        ({"keep": 600}, f"larder.keep is 600, {NO_TIME}"),
+        ({"keep": [1]}, f"larder.keep is a list, {NO_TIME}"),
+        ({"keep": "1m", "release": True}, BOTH),
+        ({"keep": "1m", "priority": "low"}, BOTH),
         ({"served": {"memory": 7}, "fault": "larder has"}, ""),
     ],
 )

@@ -58,7 +58,7 @@ class CapiTest : public testing::Test {
 TEST(Capi, NamesAndIds) {
   EXPECT_STREQ(larder_status_text(LARDER_DATA_LOSS), "data loss");
   EXPECT_STREQ(larder_status_text(static_cast<larder_status>(15)), "unknown code");
-  EXPECT_NE(std::string(larder_version()).find("protocol 1.10"), std::string::npos);
+  EXPECT_NE(std::string(larder_version()).find("protocol 1.11"), std::string::npos);
   char hex[33];
   ASSERT_EQ(larder_namespace_id("engine: vllm\n", hex, sizeof(hex)), LARDER_OK);
   EXPECT_STREQ(hex, "258dc23d19688895675f4994de3a1b65");

@@ -88,6 +88,22 @@ TEST_F(ActsTest, OlderLarderdDemotesNoChunk) {
   EXPECT_EQ(sent, hashes);
 }
 
+// covers F-477
+TEST_F(ActsTest, OlderLarderdKeepsNoChunk) {
+  const auto hashes = some_hashes(3);
+  FakeSession older(protocol::kCapabilityAct, 10), session(protocol::kCapabilityAct, 11);
+  EXPECT_EQ(acts_.run(older.attachment, Verb::kKeep, hashes_of(hashes), 0, 600).status().code(),
+            Code::kUnsupported);
+  EXPECT_TRUE(older.silent()) << "an unknown verb would end the session";
+  ASSERT_TRUE(acts_.run(session.attachment, Verb::kKeep, hashes_of(hashes), 0, 600).ok());
+  protocol::Act head{};
+  const auto sent = session.receive<protocol::Act, protocol::BlockHash>(protocol::MessageType::kAct,
+                                                                        nullptr, &head);
+  EXPECT_EQ(static_cast<Verb>(head.verb), Verb::kKeep);
+  EXPECT_EQ(head.keep_s, 600U);
+  EXPECT_EQ(sent, hashes);
+}
+
 TEST_F(ActsTest, PrefetchLastSendsOnlyTheLastHash) {
   FakeSession session(protocol::kCapabilityAct, 7);
   const auto hashes = some_hashes(2500);

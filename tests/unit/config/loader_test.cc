@@ -51,7 +51,7 @@ TEST_F(LoaderTest, EveryKeyOfTheFile) {
       "pool: a\nsocket: /s/x.sock\nsocket_mode: 0666\ntransfer: sidecar\nlog_level: debug\n"
       "memory:\n  size: 512MiB\n  shm_name: n\n  directory: /d\n  hugepages: 2Mi\n  "
       "hugepage_directory: /h\n  numa: 3\n"
-      "  keep_on_exit: false\n  on_mismatch: replace\n"
+      "  keep_percent: 10\n  keep_on_exit: false\n  on_mismatch: replace\n"
       "disk:\n  path: /disk\n  size: 7GiB\n  write: through\n  ttl: 12h\n  admit_after: 2\n"
       "backend:\n  url: rediss://u@h:7000/3\n  password_file: /b/p\n  ca_file: /b/ca\n  cert_file: "
       "/b/cert\n  key_file: /b/key\n"
@@ -69,6 +69,7 @@ TEST_F(LoaderTest, EveryKeyOfTheFile) {
   EXPECT_EQ(config->memory.hugepages, Hugepages::k2Mi);
   EXPECT_EQ(config->memory.hugepage_directory, "/h");
   EXPECT_EQ(config->memory.numa, "3");
+  EXPECT_EQ(config->memory.keep_percent, 10U);
   EXPECT_FALSE(config->memory.keep_on_exit);
   EXPECT_EQ(config->memory.on_mismatch, OnMismatch::kReplace);
   EXPECT_EQ(config->disk.path, "/disk");
@@ -102,6 +103,7 @@ TEST_F(LoaderTest, PrintedConfigurationLoadsUnchanged) {
   config.pool = "p";
   config.memory.hugepages = Hugepages::kPrefer2Mi;
   config.memory.size_bytes = 3ULL << 20;
+  config.memory.keep_percent = 0;
   config.memory.keep_on_exit = false;
   config.memory.on_mismatch = OnMismatch::kReplace;
   config.disk = {"/d", 9ULL << 30, DiskWrite::kThrough, 90, 15};
@@ -195,13 +197,13 @@ TEST_F(LoaderTest, UnknownKeyErrorListsAllowedKeys) {
   EXPECT_EQ(why("memory:\n  sise: 5G\n"),
             ":2: unknown key 'memory.sise'; allowed in section 'memory': size, shm_name, "
             "directory, hugepages, "
-            "hugepage_directory, numa, keep_on_exit, on_mismatch");
+            "hugepage_directory, numa, keep_percent, keep_on_exit, on_mismatch");
   EXPECT_EQ(why("\nmem:\n  size: 5G\n"),
             ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, transfer, log_level, "
             "memory, disk, backend, peers, http");
   EXPECT_EQ(why("memory: 5G\n"),
             ":1: 'memory' is a section: size, shm_name, directory, hugepages, hugepage_directory, "
-            "numa, keep_on_exit, on_mismatch");
+            "numa, keep_percent, keep_on_exit, on_mismatch");
   EXPECT_EQ(why("pool:\n  name: x\n"), ":1: 'pool' takes one value and is no section");
 }
 

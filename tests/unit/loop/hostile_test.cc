@@ -61,7 +61,7 @@ TEST_F(HostileTest, APacketOverTheLimit) {
 // covers F-104, F-111
 TEST_F(HostileTest, UnknownMajorVersion) {
   ASSERT_TRUE(hostile_->hello(9).ok());
-  expect_ended(Code::kUnsupported, "protocol version 9 is not served: this larderd speaks 1.10");
+  expect_ended(Code::kUnsupported, "protocol version 9 is not served: this larderd speaks 1.11");
 }
 
 // covers F-104

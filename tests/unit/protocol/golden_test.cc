@@ -130,6 +130,9 @@ TEST(Golden, Acts) {
   expect_bytes(MessageType::kAct, 17,
                le(3, 4) + le(5, 4) + le(1, 4) + zeros(4) + le(kA, 8) + le(kB, 8),
                Act{3, static_cast<std::uint32_t>(Verb::kPrefetchLast), 1, 0}, BlockHash{kA, kB});
+  expect_bytes(MessageType::kAct, 17,
+               le(3, 4) + le(7, 4) + le(1, 4) + le(600, 4) + le(kA, 8) + le(kB, 8),
+               Act{3, static_cast<std::uint32_t>(Verb::kKeep), 1, 600}, BlockHash{kA, kB});
   expect_bytes(MessageType::kActed, 18, le(4, 4) + le(5, 4) + le(6, 4) + le(7, 4),
                Acted{static_cast<std::uint32_t>(Verb::kEvict), 5, 6, 7});
 }

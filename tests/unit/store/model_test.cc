@@ -17,6 +17,7 @@ using protocol::GrantStatus;
 
 constexpr std::uint32_t kSlots = 24;
 constexpr std::uint64_t kKeys = 40;
+constexpr std::uint32_t kKeepPercent = 50;
 constexpr std::uint32_t kSessions = 3;
 constexpr std::uint32_t kHoldPlaces = 6;
 
@@ -25,11 +26,15 @@ struct Chunk {
   protocol::Grant grant;
   std::uint64_t root;
   bool pinned = false;
+  std::uint32_t kept_until_s = 0;  // 0: not kept
+  std::uint64_t kept_at = 0;       // the number of the keep
+  bool stays() const { return pinned || kept_until_s != 0; }
 };
 
 class Reference {
  public:
   explicit Reference(std::uint64_t seed) : random_(seed), box_(kSlots) {
+    box_.store().set_keep_percent(kKeepPercent);
     for (SessionNumber s = 1; s <= kSessions; ++s) add_session(s);
     next_session_ = kSessions + 1;
   }
@@ -44,10 +49,10 @@ class Reference {
       case 5:
       case 6: return commit();
       case 7: return pick(4) == 0 ? disown() : touch();
-      case 8: return pick(5) == 0 ? pin_or_unpin() : hold();
+      case 8: return pick(5) == 0 ? pin_or_unpin() : pick(4) == 0 ? keep() : hold();
       case 9: return pick(6) == 0 ? (pick(2) == 0 ? bad() : evict()) : sweep();
       case 10: return pick(10) == 0 ? set_silent() : pick(6) == 0 ? demote() : touch();
-      default: return pick(20) == 0 ? end_session() : release_one();
+      default: return pick(20) == 0 ? end_session() : pick(3) == 0 ? wait() : release_one();
     }
   }
 
@@ -68,6 +73,10 @@ class Reference {
     ASSERT_EQ(stats.slots_pinned, std::count_if(order_.begin(), order_.end(),
                                                 [](const Chunk& chunk) { return chunk.pinned; }));
     ASSERT_EQ(stats.pinned_bytes, stats.slots_pinned * StoreBox::kSlotBytes);
+    ASSERT_EQ(stats.keep_slots, std::count_if(order_.begin(), order_.end(), [](const Chunk& chunk) {
+                return chunk.kept_until_s != 0;
+              }));
+    ASSERT_EQ(stats.keep_bytes, stats.keep_slots * StoreBox::kSlotBytes);
     // Every slot in one place, every byte in a free span or an extent.
     ASSERT_EQ(
         box_.free_slots() + order_.size() + granted_.size() + quarantined_.size() + doomed_.size(),
@@ -127,7 +136,7 @@ class Reference {
     return found;
   }
   void use(std::list<Chunk>::iterator chunk) {
-    if (!chunk->pinned) order_.splice(order_.end(), order_, chunk);
+    if (!chunk->stays()) order_.splice(order_.end(), order_, chunk);
   }
 
   // The store's work for room: the families of the coldest chunks go, unless a chunk of the family
@@ -140,12 +149,30 @@ class Reference {
     for (std::size_t batch = 1; left > 0; batch *= 2) {
       std::vector<std::uint64_t> victims;
       for (const Chunk& chunk : order_)
-        if (!chunk.pinned && victims.size() < std::min(batch, left)) victims.push_back(chunk.key);
-      if (victims.empty()) return false;
+        if (!chunk.stays() && victims.size() < std::min(batch, left)) victims.push_back(chunk.key);
+      if (victims.empty()) break;
       left -= victims.size();
       if (evict_families(victims)) return true;
     }
-    return false;
+    return give_up_keep();
+  }
+  // The family whose keep ends next goes, the last kept one first; a held one is an ordinary one.
+  bool give_up_keep() {
+    for (;;) {
+      const auto first = std::ranges::min_element(order_, {}, [](const Chunk& chunk) {
+        return chunk.kept_until_s == 0 ? std::pair(UINT32_MAX, 0UL)
+                                       : std::pair(chunk.kept_until_s, ~chunk.kept_at);
+      });
+      if (first == order_.end() || first->kept_until_s == 0) return false;
+      const auto members = family(first->key);
+      for (const auto& chunk : members) end_stay(chunk);
+      if (evict_families({members.front()->key, members.back()->key})) return true;
+    }
+  }
+  void end_stay(std::list<Chunk>::iterator chunk) {
+    chunk->pinned = false;
+    chunk->kept_until_s = 0;
+    use(chunk);
   }
   bool evict_families(const std::vector<std::uint64_t>& victims) {
     std::list<Chunk> claimed;
@@ -155,7 +182,7 @@ class Reference {
       if (committed(key) == order_.end()) continue;
       const bool stays = writing(key / 2 * 2) || writing(key / 2 * 2 + 1) ||
                          std::any_of(members.begin(), members.end(),
-                                     [](const auto& chunk) { return chunk->pinned; });
+                                     [](const auto& chunk) { return chunk->stays(); });
       for (const auto& chunk : members) {
         if (stays) {
           use(chunk);
@@ -238,8 +265,41 @@ class Reference {
     const std::uint64_t key = pick(kKeys) / 2 * 2;
     const protocol::BlockHash hash = name(key).hash;
     box_.store().families().demote(box_.handle(), std::span(&hash, 1));
-    for (const auto& chunk : family(key))
+    for (const auto& chunk : family(key)) {
+      chunk->kept_until_s = 0;
       if (!chunk->pinned) order_.splice(order_.begin(), order_, chunk);
+    }
+  }
+
+  void keep() {
+    const std::uint64_t key = pick(kKeys) / 2 * 2;
+    const protocol::BlockHash hash = name(key).hash;
+    const auto members = family(key);
+    const std::uint32_t keep_s = 1 + static_cast<std::uint32_t>(pick(9));
+    std::size_t kept = 0;
+    for (const Chunk& chunk : order_) kept += chunk.kept_until_s != 0;
+    for (const auto& chunk : members) kept += !chunk->stays();
+    const protocol::ActCounts counts =
+        box_.store().families().keep(box_.handle(), std::span(&hash, 1), keep_s);
+    ASSERT_EQ(counts.absent, members.size() != 2);
+    ASSERT_EQ(counts.found, members.size() == 2 && kept <= kSlots * kKeepPercent / 100);
+    if (counts.found == 0) return;
+    for (const auto& chunk : members)
+      if (!chunk->pinned && chunk->kept_until_s < now_s_ + keep_s) {
+        chunk->kept_until_s = now_s_ + keep_s;
+        chunk->kept_at = ++keeps_;
+      }
+  }
+
+  void wait() {
+    now_s_ += static_cast<std::uint32_t>(pick(3));
+    box_.store().note_time(now_s_ * 1000UL);
+    std::vector<std::list<Chunk>::iterator> over;
+    for (auto chunk = order_.begin(); chunk != order_.end(); ++chunk)
+      if (chunk->kept_until_s != 0 && chunk->kept_until_s <= now_s_) over.push_back(chunk);
+    std::ranges::sort(
+        over, {}, [](const auto& chunk) { return std::pair(chunk->kept_until_s, chunk->kept_at); });
+    for (const auto& chunk : over) end_stay(chunk);
   }
 
   void pin_or_unpin() {
@@ -249,9 +309,7 @@ class Reference {
     if (pick(2) == 0) {
       box_.store().families().unpin(box_.handle(), std::span(&hash, 1));
       for (const auto& chunk : members) {
-        if (!chunk->pinned) continue;
-        chunk->pinned = false;
-        use(chunk);
+        if (chunk->stays()) end_stay(chunk);
       }
       return;
     }
@@ -263,7 +321,10 @@ class Reference {
     ASSERT_EQ(counts.absent, members.size() != 2);
     ASSERT_EQ(counts.found, members.size() == 2 && pinned <= kSlots / protocol::kPinnedShare);
     if (counts.found == 0) return;
-    for (const auto& chunk : members) chunk->pinned = true;
+    for (const auto& chunk : members) {
+      chunk->pinned = true;
+      chunk->kept_until_s = 0;
+    }
   }
 
   void evict() {
@@ -298,11 +359,9 @@ class Reference {
     if (order_.empty()) return;
     const auto chunk = std::next(order_.begin(), static_cast<long>(pick(order_.size())));
     box_.store().report_bad({chunk->grant.slot, 0, chunk->grant.generation});
-    if (chunk->pinned)
-      for (const auto& member : family(chunk->key)) {
-        member->pinned = false;
-        use(member);
-      }
+    if (chunk->stays())
+      for (const auto& member : family(chunk->key))
+        if (member->stays()) end_stay(member);
     doomed_.push_back(chunk->grant);
     order_.erase(chunk);
     while (box_.store().verify_next()) {
@@ -363,7 +422,8 @@ class Reference {
   std::map<SessionNumber, Session> sessions_;
   std::set<SessionNumber> ended_;
   SessionNumber next_session_ = 1;
-  std::uint64_t last_generation_ = 0;
+  std::uint64_t last_generation_ = 0, keeps_ = 0;
+  std::uint32_t now_s_ = 0;
 };
 
 TEST(StoreModel, RandomOperationsMatchTheReference) {

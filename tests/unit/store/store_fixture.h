@@ -54,6 +54,7 @@ class StoreBox {
         store_(shape_, index_.get(), arena_.get(), stats_),
         reader_(*protocol::IndexReader::open(index_.get(), shape_.bytes())) {
     store_.set_touched_bytes(shape_.arena_bytes);
+    store_.set_keep_percent(25);
     handle_ = open("field: a\n");
   }
 

@@ -5,6 +5,7 @@ answer in the kv_transfer_params of the response: the loaded tokens by tier, and
 request with wrong hints runs as without hints. Owned by the scheduler's thread."""
 
 import json
+import re
 import reprlib
 import time
 from dataclasses import dataclass
@@ -15,8 +16,11 @@ NAME = "larder"  # the key, in requests and in answers
 OFF, AWAIT = "off", "await"
 # Of an answer. A client may hand the kv_transfer_params of an answer to the next engine unchanged.
 SERVED, FAULT = "served", "fault"
-# The keys of an object, and the allowed values.
+# The keys of an object, and the allowed values. KEEP has a time.
 ALLOWED = {"priority": ("normal", "low"), "release": (True, False)}
+KEEP = "keep"
+UNITS = {"s": 1, "m": 60, "h": 3600}  # of a time, in seconds
+MOST_KEEP_S = 24 * 3600
 TELL_EVERY_S = 60.0
 
 
@@ -30,12 +34,13 @@ def word_of(request):
 class Hints:
     """Of a request with an answer. served: the tokens that Larder loaded, by tier. low: the chunks
     that the request stored leave memory first, once the request has ended. release: all of its
-    chunks do."""
+    chunks do. keep_s: all of its chunks stay so long; 0: as others do."""
 
     served: dict
     fault: str = ""
     low: bool = False
     release: bool = False
+    keep_s: int = 0
 
     def answer(self):
         answer = {SERVED: {"cached_tokens": sum(self.served.values()), **self.served}}
@@ -53,21 +58,41 @@ def fault_of(value):
     for key, one in value.items():
         if key in (SERVED, FAULT):
             continue
+        if key == KEEP:
+            if not seconds_of(one):
+                return f'{NAME}.{KEEP} is {_shown(one)}, not a time of "1s" to "24h", such as "10m"'
+            continue
         if key not in ALLOWED:
-            return f"{NAME} has the unknown key {_shown(key)}: known are {' and '.join(ALLOWED)}"
+            known = f"{', '.join(ALLOWED)} and {KEEP}"
+            return f"{NAME} has the unknown key {_shown(key)}: known are {known}"
         # a number is no boolean
         if not any(type(one) is type(good) and one == good for good in ALLOWED[key]):
             return (
                 f"{NAME}.{key} is {_shown(one)}, not {' or '.join(map(json.dumps, ALLOWED[key]))}"
             )
+    if KEEP in value and (value.get("release") or value.get("priority") == "low"):
+        return f"{NAME}.{KEEP} stands beside release or low priority, which let chunks leave first"
     return ""
+
+
+def seconds_of(time_):
+    """The seconds of "90s", "10m" or "24h"; 0: no such time, or longer than MOST_KEEP_S."""
+    match = isinstance(time_, str) and re.fullmatch(r"([0-9]{1,5})([smh])", time_)
+    seconds = int(match[1]) * UNITS[match[2]] if match else 0
+    return seconds if seconds <= MOST_KEEP_S else 0
 
 
 def hints_of(value, served):
     """The Hints of an object, or of a value that is no hint."""
     if fault := fault_of(value):
         return Hints(served, fault)
-    return Hints(served, "", value.get("priority") == "low", value.get("release", False))
+    return Hints(
+        served,
+        "",
+        value.get("priority") == "low",
+        value.get("release", False),
+        seconds_of(value.get(KEEP)),
+    )
 
 
 def _shown(value):

@@ -10,12 +10,12 @@ from larder import fingerprint
 from larder.client import namespace_id
 from larder.vllm import weight_changes, words
 from larder.vllm.adapters import Adapters, NotYet
-from larder.vllm.demotions import Demotions
 from larder.vllm.engine_metrics import Observed
 from larder.vllm.fetches import IDLE_WAIT_MS, Fetches
 from larder.vllm.first_tokens import FirstTokens
 from larder.vllm.groups import Unsupported
 from larder.vllm.fail_safe import FailSafe, guarded, late, logger
+from larder.vllm.hinted_chunks import HintedChunks
 from larder.vllm.hosts import larderd_of
 from larder.vllm.items import Items
 from larder.vllm.keys import chunk_hashes, stride_of
@@ -64,7 +64,7 @@ class LarderConnectorScheduler(FailSafe):
         self._states = States(setup, client, self._tracked, self._items, self._origins)
         self._neighbours = Neighbours(getattr(vllm_config, "max_concurrent_batches", 1))
         self._stored = StoredBlocks(setup)
-        self._demotions = Demotions(setup, client, self._items)
+        self._hinted = HintedChunks(setup, client, self._items)
         self._worth, chunk_keys = None, 1
         self._places = Places(setup, larderd_of(setup) if setup else "")
         self._ranks = RankLookups(setup.shards.workers if setup else 0)
@@ -420,7 +420,7 @@ class LarderConnectorScheduler(FailSafe):
     def update_connector_output(self, output):
         if free := getattr(output, "finished_sending", None):
             self._stored.free(free)
-            self._demotions.send(free)
+            self._hinted.send(free)
         if (
             getattr(output, "invalid_block_ids", None)
             and self.setup is not None
@@ -501,8 +501,8 @@ class LarderConnectorScheduler(FailSafe):
         cache was turned off."""
         self._forget(request)
         keeps = self._stored.keeps(request.request_id)
-        if self._demotions.waits and not keeps:
-            self._demote(request.request_id)
+        if self._hinted.waits and not keeps:
+            self._tell_hints(request.request_id)
         return keeps
 
     def take_answer(self, request_id):
@@ -524,14 +524,14 @@ class LarderConnectorScheduler(FailSafe):
         self._states.bind_gpu_block_pool(pool)
 
     @guarded(lambda: None)
-    def _demote(self, request_id):
-        self._demotions.send((request_id,))
+    def _tell_hints(self, request_id):
+        self._hinted.send((request_id,))
 
     @guarded(lambda: None)
     def _forget(self, request):
         # before the other tables forget the request
         if (hints := self._hints.of(request.request_id)) is not None:
-            self._demotions.note(request, self._tracked.get(request.request_id), hints)
+            self._hinted.note(request, self._tracked.get(request.request_id), hints)
         self._loads.release(request.request_id)
         self._shared.forget(request.request_id)
         self._spaces.forget(request.request_id)

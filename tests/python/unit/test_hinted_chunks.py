@@ -1,4 +1,5 @@
-"""Hints `release` and `priority: low`: the chunks that leave memory first, over fakes."""
+"""Hints `release`, `priority: low` and `keep`: the chunks that leave memory first or stay, over
+fakes."""
 
 import pytest
 
@@ -10,7 +11,7 @@ from scheduler_fakes import client, half, no_wait, run_prefill  # noqa: E402, F4
 from larder.vllm.messages import WorkerReport  # noqa: E402
 
 TABLE = list(range(1, 17))  # blocks of 512 tokens, which are 4 chunks
-RELEASE, LOW = {"release": True}, {"priority": "low"}
+RELEASE, LOW, KEEP = {"release": True}, {"priority": "low"}, {"keep": "10m"}
 
 
 def hinting(hints, name="r"):
@@ -41,12 +42,22 @@ def test_chunks_are_demoted_in_the_order_of_the_prompt(half, client, hints, firs
     assert client.demoted == [(chunk_keys(one)[first:], 0)], "and the engine does not wait"
 
 
+def test_all_chunks_of_the_request_are_kept(half, client):
+    one = hinting(KEEP)
+    client.stored.update(chunk_keys(one)[:2])
+    serve(half, one)
+    assert client.kept == []
+    half.request_finished(one)
+    assert client.kept == [(chunk_keys(one), 600, 0)], "those that it found, too"
+    assert client.demoted == [] and half._hinted._waiting == {}
+
+
 @pytest.mark.parametrize("hints", [{}, {"priority": "normal", "release": False}, {"release": 1}])
 def test_other_requests_demote_nothing(half, client, hints):
     one = hinting(hints)
     serve(half, one)
     half.request_finished(one)
-    assert client.demoted == []
+    assert client.demoted == [] and client.kept == []
 
 
 def test_a_request_of_low_priority_that_stored_nothing_demotes_nothing(half, client):
@@ -65,13 +76,14 @@ def test_larderd_is_told_after_the_last_copy(half, client):
     half.update_connector_output(ended(sent=["r"]))
     assert client.demoted == [(chunk_keys(one), 0)]
     half.update_connector_output(ended(sent=["r"]))
-    assert len(client.demoted) == 1 and half._demotions._waiting == {}
+    assert len(client.demoted) == 1 and half._hinted._waiting == {}
 
 
+@pytest.mark.parametrize("verb, hints", [("demote", RELEASE), ("keep", KEEP)])
 # covers F-477
-def test_an_older_larderd_costs_the_hint_alone(half, client):
-    client.fail = "demote"
-    one = hinting(RELEASE)
+def test_an_older_larderd_costs_the_hint_alone(half, client, verb, hints):
+    client.fail = verb
+    one = hinting(hints)
     serve(half, one)
     half.request_finished(one)
-    assert half.off is None and half._demotions._waiting == {}
+    assert half.off is None and half._hinted._waiting == {} and client.kept == []
