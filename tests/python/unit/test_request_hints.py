@@ -121,12 +121,22 @@ def test_the_first_load_counts_after_a_preemption(client):
 
 @pytest.mark.parametrize(
     "params",
-    [None, {}, {"larder": "off"}, {"larder": "await"}, {"do_remote_prefill": False, "x": {"y": 1}}],
+    [
+        None,
+        {},
+        {"larder": "off"},
+        {"larder": "await"},
+        {"do_remote_prefill": False, "x": {"y": 1}},
+        "larder",  # by vllm_xargs
+        ["larder"],
+        1,
+    ],
 )
 def test_a_request_without_an_object_has_no_answer(client, params):
     half = LarderConnectorScheduler(setup(), client, NAMED)
     one = Request("r", range(400), kv_transfer_params=params)
     admit(half, one)
+    assert half.off is None, "no client turns an engine's cache off"
     assert answer(half, one) is None and half.observed() is None
     assert one.kv_transfer_params == params, "keys of other connectors are not touched"
 

@@ -26,8 +26,8 @@ TELL_EVERY_S = 60.0
 
 def word_of(request):
     """The hint of the request if it is a word, else an object or None."""
-    params = request.kv_transfer_params
-    return params.get(NAME) if params else None
+    params = request.kv_transfer_params  # vLLM's vllm_xargs lets a client put any value there
+    return params.get(NAME) if isinstance(params, dict) else None
 
 
 @dataclass(slots=True)
