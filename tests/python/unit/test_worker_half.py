@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("vllm")
 
 import torch  # noqa: E402
-from fakes import NAMED, setup, step  # noqa: E402
+from fakes import NAMED, group, setup, step  # noqa: E402
 from fakes import Client as SchedulerClient  # noqa: E402
-from worker_fakes import client, completion, half, move, named  # noqa: E402, F401
+from worker_fakes import client, completion, half, move, named, part  # noqa: E402, F401
 
 from larder.kv_pages import stream_of  # noqa: E402
 from larder.vllm import one_process  # noqa: E402
@@ -185,6 +185,17 @@ class TestLoads:
         half.bind_connector_metadata(StepWork(computes=True))
         half.get_transfer_results()
         assert client.waits == [IDLE_WAIT_MS, 0]
+
+    def test_one_wait_sees_the_groups_of_a_load_end_one_by_one(self, client, monkeypatch):
+        """A hybrid's state and chunks: a step of the engine between both ends costs milliseconds."""
+        half = named(LarderConnectorWorker(setup(groups=(group(0), group(1))), client))
+        ends, waits = [[completion(2)], [completion(1)], []], []
+        monkeypatch.setattr(client, "poll", lambda wait_ms: (waits.append(wait_ms), ends.pop(0))[1])
+        both = [part(0, 2, 4), part(1, 2, 4)]
+        half.bind_connector_metadata(StepWork(loads=[Move("a", both), move("b")]))
+        assert half.get_transfer_results() == ({"a"}, set())
+        assert len(waits) == 2 and 0 < waits[1] <= waits[0], "one wait, not one for each group"
+        assert half.get_transfer_results() == (set(), set()) and not ends
 
     def test_an_empty_load_is_reported_as_failed(self, half, client):
         half.bind_connector_metadata(StepWork(loads=[Move("a")]))

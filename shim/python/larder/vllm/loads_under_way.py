@@ -3,6 +3,7 @@
 Owned by the worker's thread; the copies run on the library's threads. Every load is told exactly
 once, well or failed, and never while a thread still writes its pages."""
 
+import time
 from dataclasses import dataclass
 
 from larder.vllm import words
@@ -26,12 +27,12 @@ class LoadsUnderWay:
     def __init__(self, client):
         self._client = client
         self._tickets: dict[int, Load] = {}
-        self._at_once: list[
-            Load
-        ] = []  # failed before anything was started, or without a part of this worker's
+        # not taken yet; a load may fail before anything was started, or be without a part of this
+        # worker's
+        self._ended: list[Load] = []
 
     def __bool__(self):
-        return bool(self._tickets or self._at_once)
+        return bool(self._tickets or self._ended)
 
     def begin(self, load, orders):
         """orders: arguments of Client.load, one for each group. An exception of theirs, or of
@@ -47,15 +48,19 @@ class LoadsUnderWay:
                 text = "Request %s is computed, not loaded: %s"
                 logger.warning(text, load.request_id, load.failure)
         if not load.tickets:
-            self._at_once.append(load)
+            self._ended.append(load)
 
     def poll(self, wait_ms):
-        """Completions of the library. Waits for one, at most so long."""
-        return self._client.poll(wait_ms) if self._tickets else []
+        """Waits for the end of a load, at most so long. The groups of a load end one after the
+        other: the end of the first one is no reason for a step of the engine."""
+        until = time.monotonic() + wait_ms / 1e3
+        while self._tickets and (completions := self._client.poll(wait_ms)):
+            self._note(completions)
+            wait_ms = int(1e3 * (until - time.monotonic()))
+            if self._ended or wait_ms < 1:
+                return
 
-    def take_ended(self, completions):
-        """Loads that have ended by these completions, or at once."""
-        ended, self._at_once = self._at_once, []
+    def _note(self, completions):
         for completion in completions:
             load = self._tickets.pop(completion.ticket, None)
             if load is None:
@@ -67,8 +72,12 @@ class LoadsUnderWay:
             if not completion.ok:
                 load.failure = load.failure or words.of_load(completion.reason)
             if not load.tickets:
-                ended.append(load)
+                self._ended.append(load)
                 _tell(load)
+
+    def take_ended(self):
+        """Loads that have ended since the last call; each once."""
+        ended, self._ended = self._ended, []
         return ended
 
 

@@ -453,7 +453,8 @@ class LarderConnectorWorker(FailSafe):
             if self._awaited and not self._computes:
                 self._awaited.wait(self._idle_wait_ms() / 1e3)
             return set(), set()
-        ended = self._loads.take_ended(self._poll())
+        self._poll()
+        ended = self._loads.take_ended()
         for load in ended:
             if not load.failure and self._tells_speed():
                 news = self._to_report()
@@ -500,9 +501,9 @@ class LarderConnectorWorker(FailSafe):
         """Ended requests whose pages no thread reads any more; each once."""
         return self._under_way.take_free()
 
-    @guarded(list)
+    @guarded(lambda: None)
     def _poll(self):
-        return self._loads.poll(0 if self._computes else self._idle_wait_ms())
+        self._loads.poll(0 if self._computes else self._idle_wait_ms())
 
     def report(self):
         """The report for the scheduler, mostly None: this worker's speed and ended steps, and once
