@@ -187,7 +187,7 @@ class TestLoads:
         assert client.waits == [IDLE_WAIT_MS, 0]
 
     def test_one_wait_sees_the_groups_of_a_load_end_one_by_one(self, client, monkeypatch):
-        """A hybrid's state and chunks: a step of the engine between both ends costs milliseconds."""
+        """A hybrid's state and chunks: the engine's step between both ends takes milliseconds."""
         half = named(LarderConnectorWorker(setup(groups=(group(0), group(1))), client))
         ends, waits = [[completion(2)], [completion(1)], []], []
         monkeypatch.setattr(client, "poll", lambda wait_ms: (waits.append(wait_ms), ends.pop(0))[1])
