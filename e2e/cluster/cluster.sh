@@ -1,12 +1,13 @@
 #!/bin/bash
-# cluster.sh up | down | load [IMAGE] | restart PROGRAM: a Kubernetes of this one machine, as root;
-# e2e/README.md lists its parts.
+# cluster.sh up | down | load [IMAGE] | restart PROGRAM | node up | node down: a Kubernetes of this
+# one machine, as root; e2e/README.md lists its parts.
 #
 # up: all programs, images and DNS; $state/admin.kubeconfig is the administrator's. A running
 # program stays. down: ends all programs and removes the state, also of a cluster that stopped half
 # way. load: the current build of the product's image, or another image of images.sh,
 # localhost/IMAGE:e2e: older, vllm-openai, vllm-tools, huggingfaceserver. restart: one program of
-# the cluster. REQUIRES: .ci/kubernetes.sh cluster has run; for larder's image, make release.
+# the cluster. node: a second node (node.sh). REQUIRES: .ci/kubernetes.sh cluster has run; for
+# larder's image, make release.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -19,23 +20,23 @@ images=$cache/e2e-images pki=$state/pki node=larder-e2e \
 device=$(ip -4 route show default | awk '{print $5; exit}')
 address=$(ip -4 -o address show ${device:+dev "$device"} scope global |
   awk '{split($4, a, "/"); print a[1]; exit}')
-readonly here root state images pki node product device address \
-  huge_pages=${LARDER_E2E_HUGE_PAGES:-64}
+readonly here root images pki product device huge_pages=${LARDER_E2E_HUGE_PAGES:-64}
 . "$root/tests/component/kube/pki.sh"
 . "$here/settings.sh"
 . "$here/images.sh"
+. "$here/node.sh"
 export PATH=$kubernetes/bin:$PATH KUBECONFIG=$state/admin.kubeconfig
 
 running() {
   [ -e "$state/$1.pid" ] && kill -0 "$(cat "$state/$1.pid")" 2>/dev/null
 }
 
-# NAME COMMAND...: once, in a session that outlives this script.
+# NAME COMMAND...: once, on this node's machine, in a session that outlives this script.
 start() {
   local name=$1
   shift
   if running "$name"; then return 0; fi
-  setsid nohup "$@" >>"$state/$name.log" 2>&1 </dev/null 9>&- &
+  setsid nohup "${inside[@]}" "$@" >>"$state/$name.log" 2>&1 </dev/null 9>&- &
   echo $! >"$state/$name.pid"
 }
 
@@ -96,17 +97,15 @@ start_controllers() {
     --bind-address=127.0.0.1 --leader-elect=false \
     --authentication-kubeconfig="$state/scheduler.kubeconfig" \
     --authorization-kubeconfig="$state/scheduler.kubeconfig"
-  start proxy kube-proxy --config="$state/proxy.yaml"
 }
 
 start_node() {
+  start proxy kube-proxy --config="$state/proxy.yaml"
   start kubelet kubelet --config="$state/kubelet.yaml" --kubeconfig="$state/kubelet.kubeconfig" \
-    --hostname-override=$node \
+    --hostname-override="$node" \
     --node-ip="$address" --root-dir="$state/kubelet" --v=2
-  wait_for kubelet kubectl get node $node
+  wait_for kubelet kubectl get node "$node"
   kubectl wait --for=condition=Ready "node/$node" --timeout=120s >/dev/null
-  # without this no pod is admitted
-  wait_for controller-manager kubectl -n default get serviceaccount default
 }
 
 start_containerd() {
@@ -114,6 +113,7 @@ start_containerd() {
   wait_for containerd ctr -a "$containerd_socket" version
 }
 
+# NAME: on this node.
 load_image() {
   ctr -a "$containerd_socket" -n k8s.io images import "$images/$1.tar" >/dev/null
 }
@@ -139,7 +139,10 @@ up() {
   mkdir -p "$state"
   prepare_machine
   make_images
-  [ -e "$state/proxy.kubeconfig" ] || make_pki
+  if [ ! -e "$state/proxy.kubeconfig" ]; then
+    make_pki
+    make_node_pki
+  fi
   write_containerd
   write_kubelet
   write_proxy
@@ -149,6 +152,8 @@ up() {
   for name in pause coredns debian; do load_image $name; done
   start_controllers
   start_node
+  # without this no pod is admitted
+  wait_for controller-manager kubectl -n default get serviceaccount default
   kubectl apply --server-side -f "$here/coredns.yaml" >/dev/null
   kubectl -n kube-system rollout status deployment/coredns --timeout=60s >/dev/null
   echo "the cluster is up: export KUBECONFIG=$KUBECONFIG PATH=$kubernetes/bin:\$PATH"
@@ -157,6 +162,10 @@ up() {
 load() {
   "make_${1:-larder}_image"
   load_image "${1:-larder}"
+  if second_there; then (
+    second_node
+    load_image "${1:-larder}"
+  ); fi
 }
 
 stop() {
@@ -187,14 +196,27 @@ end_containers() {
   for task in $($ctr containers ls -q); do $ctr containers rm "$task" 2>/dev/null || true; done
 }
 
-# The leftovers of a killed runtime: shims, mounts, cgroups, networks, rules.
-clean_machine() {
-  local pid mount name
+end_shims() {
+  local pid
   for pid in $(grep -lsaF "containerd-shim" /proc/[0-9]*/cmdline | cut -d/ -f3); do
     if grep -qsaF "$containerd_socket" "/proc/$pid/cmdline"; then
       kill -9 "$pid" 2>/dev/null || true
     fi
   done
+}
+
+# NAME: the cgroups of this name, a pattern, near the root.
+remove_cgroups() {
+  local name
+  for name in $(find /sys/fs/cgroup -maxdepth 2 -type d -name "$1"); do
+    find "$name" -depth -type d -exec rmdir {} \; 2>/dev/null || true
+  done
+}
+
+# The leftovers of a killed runtime: shims, mounts, cgroups, networks, rules.
+clean_machine() {
+  local mount name
+  end_shims
   awk -v state="$state/" 'index($2, state) == 1 {print length($2), $2}' /proc/mounts | sort -rn |
     cut -d' ' -f2 |
     while read -r mount; do umount "$mount" 2>/dev/null || umount -l "$mount" || true; done
@@ -202,9 +224,7 @@ clean_machine() {
     umount "/run/netns/$name" 2>/dev/null || true
     rm -f "/run/netns/$name"
   done
-  for name in $(find /sys/fs/cgroup -maxdepth 2 -type d -name 'kubepods*'); do
-    find "$name" -depth -type d -exec rmdir {} \; 2>/dev/null || true
-  done
+  remove_cgroups 'kubepods*'
   ip link delete larder0 2>/dev/null || true
   kube-proxy --cleanup >/dev/null 2>&1 || true
   iptables-save 2>/dev/null | grep -vE 'KUBE-|CNI-' | iptables-restore 2>/dev/null || true
@@ -212,6 +232,7 @@ clean_machine() {
 
 down() {
   if [ ! -e "$state" ]; then return 0; fi
+  remove_second
   stop kubelet proxy scheduler controller-manager
   end_containers
   stop apiserver etcd containerd
@@ -229,5 +250,11 @@ case ${1:-} in
   up | down) "$1" ;;
   load) load ${2:+"$2"} ;;
   restart) restart "${2:?which of its programs?}" ;;
-  *) fail "usage: cluster.sh up | down | load [IMAGE] | restart PROGRAM" ;;
+  node)
+    case ${2:-} in
+      up | down) "node_$2" ;;
+      *) fail "usage: cluster.sh node up | node down" ;;
+    esac
+    ;;
+  *) fail "usage: cluster.sh up | down | load [IMAGE] | restart PROGRAM | node up | node down" ;;
 esac

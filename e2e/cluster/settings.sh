@@ -1,8 +1,11 @@
-# Sourced: certificates and configuration of the cluster, written to $state. REQUIRES: pki.sh;
-# $state $node $address $kubernetes.
+# Sourced: certificates and configuration of the cluster and of a node, written to $state. REQUIRES:
+# pki.sh; $state $node $address $kubernetes.
 
-readonly service_range=10.96.0.0/16 pod_range=10.244.0.0/24 dns_address=10.96.0.10
-readonly containerd_socket=$state/containerd.sock api_url=https://127.0.0.1:6443
+readonly service_range=10.96.0.0/16 dns_address=10.96.0.10
+# Of a node, as are $state, $node and $address. inside: a command's prefix, which runs the command
+# on the node's machine.
+pod_range=10.244.0.0/24 containerd_socket=$state/containerd.sock api_url=https://127.0.0.1:6443 \
+  cgroup_root=/ inside=()
 readonly etcd_url=http://127.0.0.1:23790 etcd_peer_url=http://127.0.0.1:23800
 
 make_pki() {
@@ -16,16 +19,21 @@ make_pki() {
     "$names,IP:127.0.0.1,IP:$address,IP:10.96.0.1"
   certificate apiserver-kubelet ca /O=system:masters/CN=kube-apiserver-kubelet-client clientAuth
   certificate front-proxy front-proxy-ca /CN=front-proxy-client clientAuth
-  certificate kubelet-serving ca "/O=system:nodes/CN=system:node:$node" serverAuth \
-    "DNS:$node,IP:$address,IP:127.0.0.1"
   certificate admin ca /O=system:masters/CN=admin clientAuth
-  certificate kubelet ca "/O=system:nodes/CN=system:node:$node" clientAuth
   for who in controller-manager scheduler proxy; do
     certificate "$who" ca "/CN=system:kube-$who" clientAuth
   done
-  for who in admin kubelet controller-manager scheduler proxy; do
+  for who in admin controller-manager scheduler; do
     kubeconfig "$who" "$api_url" "$state/$who.kubeconfig"
   done
+}
+
+make_node_pki() {
+  certificate "$node-serving" ca "/O=system:nodes/CN=system:node:$node" serverAuth \
+    "DNS:$node,IP:$address,IP:127.0.0.1"
+  certificate "$node" ca "/O=system:nodes/CN=system:node:$node" clientAuth
+  kubeconfig "$node" "$api_url" "$state/kubelet.kubeconfig"
+  kubeconfig proxy "$api_url" "$state/proxy.kubeconfig"
 }
 
 # restrict_oom_score_adj: root of some machines may not lower a score, and then no pod starts.
@@ -67,10 +75,11 @@ apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 failCgroupV1: false
 cgroupDriver: cgroupfs
+cgroupRoot: $cgroup_root
 failSwapOn: false
 containerRuntimeEndpoint: unix://$containerd_socket
-tlsCertFile: $pki/kubelet-serving.crt
-tlsPrivateKeyFile: $pki/kubelet-serving.key
+tlsCertFile: $pki/$node-serving.crt
+tlsPrivateKeyFile: $pki/$node-serving.key
 authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: $pki/ca.crt}}
 authorization: {mode: Webhook}
 clusterDNS: [$dns_address]

@@ -3,6 +3,7 @@ deleted."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ from larder.server import ServerError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEFAULT_WAIT_S = 120
+NODE, SECOND_NODE = "larder-e2e", "larder-e2e-2"
 
 
 def _paths() -> dict[str, str]:
@@ -63,8 +65,18 @@ def kubectl(*words: str, stdin: str | None = None, timeout_s: float = 180) -> st
 
 
 def program(*words: str) -> str:
-    """cluster.sh: `load`, or `restart` of one of the cluster's programs."""
+    """cluster.sh: `load`, `restart` of one of the cluster's programs, `node up`, `node down`."""
     return run(str(ROOT / "e2e" / "cluster" / "cluster.sh"), *words, timeout_s=300)
+
+
+@contextlib.contextmanager
+def second_node():
+    """SECOND_NODE, until the end of the `with`."""
+    try:
+        program("node", "up")
+        yield
+    finally:
+        program("node", "down")
 
 
 def wait_until(

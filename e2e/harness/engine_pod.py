@@ -197,10 +197,18 @@ def _annotations(pool: str | None) -> dict[str, str]:
 
 
 def engine(
-    name: str, pool: str | None, form: str = "exec", replicas: int = 1, security: dict | None = None
+    name: str,
+    pool: str | None,
+    form: str = "exec",
+    replicas: int = 1,
+    security: dict | None = None,
+    node: str = "",
 ) -> list[dict]:
     """Deployment and Service, not called vllm: Kubernetes would set VLLM_PORT, which vLLM takes for
-    its own. `pool`: as in _annotations()."""
+    its own. `pool`: as in _annotations(). `node`: the only node for the pods; by default any."""
+    spec = pod_spec(engine_container(form, security))
+    if node:
+        spec["nodeSelector"] = {"kubernetes.io/hostname": node}
     return [
         {
             "apiVersion": "apps/v1",
@@ -212,7 +220,7 @@ def engine(
                 "strategy": {"type": "Recreate"},
                 "template": {
                     "metadata": {"labels": {"app": name}, "annotations": _annotations(pool)},
-                    "spec": pod_spec(engine_container(form, security)),
+                    "spec": spec,
                 },
             },
         },

@@ -166,6 +166,7 @@ Result<KeyPair> make_leaf(const KeyPair& authority, const LeafSubject& subject,
   // OpenSSL refuses a client whose certificate is for servers alone.
   const std::string usage =
       subject.use == LeafUse::kServerAndClient ? "serverAuth,clientAuth" : "serverAuth";
+  // An authority of another writer may have no key identifier: the leaf then has its issuer's name.
   Certificate certificate = begin_certificate(key.get(), subject.common_name, validity);
   if (certificate == nullptr ||
       X509_set_issuer_name(certificate.get(), X509_get_subject_name(by.get())) != 1 ||
@@ -173,7 +174,7 @@ Result<KeyPair> make_leaf(const KeyPair& authority, const LeafSubject& subject,
       !add_extension(certificate.get(), by.get(), NID_key_usage, "critical,digitalSignature") ||
       !add_extension(certificate.get(), by.get(), NID_ext_key_usage, usage) ||
       !add_extension(certificate.get(), by.get(), NID_subject_key_identifier, "hash") ||
-      !add_extension(certificate.get(), by.get(), NID_authority_key_identifier, "keyid:always") ||
+      !add_extension(certificate.get(), by.get(), NID_authority_key_identifier, "keyid,issuer") ||
       !add_extension(certificate.get(), by.get(), NID_subject_alt_name, alternatives))
     return failed("to make a certificate");
   return sign(std::move(certificate), key.get(), by_key.get());

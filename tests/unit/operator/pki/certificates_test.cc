@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 namespace larder::pki {
 namespace {
@@ -71,11 +72,21 @@ TEST(CertificatesTest, InvalidCertificateIsAnError) {
   EXPECT_FALSE(belong_together({}));
 }
 
-// OpenSSL's own program is stricter than its library: purposes, key identifiers, path lengths.
-bool openssl_takes(const KeyPair& ca, const KeyPair& leaf, const std::string& purpose) {
+std::filesystem::path make_folder() {
   const std::filesystem::path folder = std::filesystem::temp_directory_path() /
                                        ("larder-certificates-" + std::to_string(::getpid()));
   std::filesystem::create_directory(folder);
+  return folder;
+}
+
+std::string content_of(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// OpenSSL's own program is stricter than its library: purposes, key identifiers, path lengths.
+bool openssl_takes(const KeyPair& ca, const KeyPair& leaf, const std::string& purpose) {
+  const std::filesystem::path folder = make_folder();
   std::ofstream(folder / "ca") << ca.certificate;
   std::ofstream(folder / "leaf") << leaf.certificate;
   const std::string command = "openssl verify -x509_strict -purpose " + purpose +
@@ -95,6 +106,23 @@ TEST(CertificatesTest, OpensslAcceptsTheCertificates) {
   EXPECT_FALSE(openssl_takes(ca, server, "sslclient"));
   EXPECT_TRUE(openssl_takes(ca, both, "sslserver"));
   EXPECT_TRUE(openssl_takes(ca, both, "sslclient"));
+}
+
+// Someone put an authority of their own into the Secret: its key identifier is optional.
+// covers F-456
+TEST(CertificatesTest, AuthorityWithoutKeyIdentifierSigns) {
+  const std::filesystem::path folder = make_folder();
+  std::ofstream(folder / "settings") << "[req]\ndistinguished_name=name\nx509_extensions=more\n"
+                                        "[name]\n[more]\nbasicConstraints=critical,CA:TRUE\n"
+                                        "subjectKeyIdentifier=none\n";
+  const std::string command = "cd " + folder.string() +
+                              " && openssl req -x509 -config settings -newkey ec -pkeyopt "
+                              "ec_paramgen_curve:P-256 -nodes -subj /CN=authority -keyout key "
+                              "-out ca >/dev/null 2>&1";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  const KeyPair ca{content_of(folder / "ca"), content_of(folder / "key")};
+  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(is_signed_by(leaf_of(ca).certificate, ca.certificate));
 }
 
 }  // namespace
