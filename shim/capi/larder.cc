@@ -167,6 +167,8 @@ larder_status larder_set_namespace(larder_client* client, const larder_namespace
     spec.chunk_tokens = given.chunk_tokens;
     spec.layout_shard = given.layout_of_shard;
     spec.state_groups = given.state_group_count;
+    spec.tail_groups = given.tail_group_count;
+    spec.tail_tokens = given.tail_tokens;
     for (std::uint32_t i = 0; i < given.group_count; ++i)
       spec.groups.push_back(
           {given.groups[i].piece_bytes, given.groups[i].layers, given.groups[i].blocks_per_chunk});
@@ -192,6 +194,12 @@ larder_status larder_add_state_namespace(larder_client* client, const char* fing
                                          const char* model, uint32_t* ns) {
   return add_namespace(client, "larder_add_state_namespace", {fingerprint, model},
                        client::NamespaceKind::kStates, ns);
+}
+
+larder_status larder_add_tail_namespace(larder_client* client, const char* fingerprint,
+                                        const char* model, uint32_t* ns) {
+  return add_namespace(client, "larder_add_tail_namespace", {fingerprint, model},
+                       client::NamespaceKind::kTails, ns);
 }
 
 larder_status larder_close_namespace(larder_client* client, uint32_t ns, uint32_t flags) {

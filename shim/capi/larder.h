@@ -88,8 +88,11 @@ typedef struct larder_namespace {
   const larder_group* groups;
   uint32_t group_count;
   uint32_t chunk_tokens;
-  uint32_t layout_of_shard;   /* 0: every shard has these groups; n + 1: shard n alone */
-  uint32_t state_group_count; /* the last groups, of states: larder_add_state_namespace() */
+  uint32_t layout_of_shard; /* 0: every shard has these groups; n + 1: shard n alone */
+  /* Groups of tokens come first, then groups of states, and groups of tails last. */
+  uint32_t state_group_count; /* larder_add_state_namespace() */
+  uint32_t tail_group_count;  /* larder_add_tail_namespace() */
+  uint32_t tail_tokens;       /* of a piece of a tail; 0 without groups of tails */
 } larder_namespace;
 
 /* Sets the namespace of this client, once, before any other call. Every attachment announces the
@@ -122,6 +125,13 @@ LARDER_API larder_status larder_add_namespace(larder_client* client, const char*
  * groups are the client's in every call. */
 LARDER_API larder_status larder_add_state_namespace(larder_client* client, const char* fingerprint,
                                                     const char* model, uint32_t* ns);
+
+/* The same for a namespace of tails: the tokens of a request behind its last whole chunk. Its
+ * chunks are pieces of tail_tokens tokens, and have only the groups of tails. A group of tails has
+ * the layers and pages of a group of tokens, and fewer blocks. The key of a piece is the hash of
+ * its last block. */
+LARDER_API larder_status larder_add_tail_namespace(larder_client* client, const char* fingerprint,
+                                                   const char* model, uint32_t* ns);
 
 /* Closes namespace `ns` (1 or above, of larder_add_namespace). Never waits. From here on the
  * number is a miss in every call, and its place serves a later larder_add_namespace, which gives

@@ -34,11 +34,15 @@ Status check_spec(const NamespaceSpec& spec) {
   if (spec.groups.empty() || spec.groups.size() > protocol::kMaxGroups)
     return {Code::kOutOfRange, "group_count must be 1 to " + std::to_string(protocol::kMaxGroups)};
   // A model with states alone is no case: the engine's own namespace is one of tokens.
-  if (spec.state_groups >= spec.groups.size())
-    return {Code::kOutOfRange, "state_group_count must be less than group_count"};
+  if (std::uint64_t{spec.state_groups} + spec.tail_groups >= spec.groups.size())
+    return {Code::kOutOfRange,
+            "state_group_count and tail_group_count must be less than group_count together"};
   if (spec.layout_shard > spec.shard_count)
     return {Code::kOutOfRange, "layout_of_shard names a shard that there is not"};
   if (spec.chunk_tokens == 0) return {Code::kInvalidArgument, "chunk_tokens must not be 0"};
+  if ((spec.tail_groups == 0) != (spec.tail_tokens == 0) || spec.tail_tokens >= spec.chunk_tokens)
+    return {Code::kOutOfRange,
+            "tail_tokens must be less than chunk_tokens, and 0 without groups of tails"};
   for (std::size_t i = 0; i < spec.groups.size(); ++i)
     if (Status status = check_group(spec.groups[i], i, spec.layout_shard != 0); !status.ok())
       return status;
@@ -94,9 +98,9 @@ Result<std::uint32_t> Client::add_namespace(const std::string& fingerprint,
   if (fingerprint.empty() || fingerprint.size() > protocol::kMaxFingerprintBytes)
     return Status(Code::kOutOfRange, "fingerprint must have 1 to " +
                                          std::to_string(protocol::kMaxFingerprintBytes) + " bytes");
-  // A namespace of states without groups of states would have chunks without parts.
+  // A namespace without groups would have chunks without parts.
   if (spec_.range(kind).count == 0)
-    return Status(Code::kInvalidArgument, "the client has no groups of states");
+    return Status(Code::kInvalidArgument, "the client has no groups of that kind");
   return namespaces_.add(fingerprint, model.empty() ? spec_.model : model, kind);
 }
 

@@ -57,7 +57,7 @@ class Client {
   // See Namespaces::set_parts().
   Status set_parts(std::span<const std::uint8_t> kept);
   // Adds a namespace. The number goes into Hashes and Transfer; the same fingerprint has the same
-  // number. kStates: its chunks have the spec's state_groups, else the groups before them.
+  // number. Its chunks have the spec's groups of that kind.
   Result<std::uint32_t> add_namespace(const std::string& fingerprint, const std::string& model,
                                       NamespaceKind kind = NamespaceKind::kTokens);
   // See Namespaces::close().

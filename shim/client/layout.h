@@ -4,6 +4,7 @@
 // pages are bytes at base + i * stride.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -34,9 +35,11 @@ struct Group {
   std::uint64_t slot_bytes() const { return protocol::slot_bytes(payload_bytes(), piece_bytes); }
 };
 
-// The chunks of a namespace: KV of tokens, or recurrent states (Mamba and the like). The two have
-// groups of their own.
-enum class NamespaceKind : std::uint8_t { kTokens, kStates };
+// The chunks of a namespace: KV of tokens, recurrent states (Mamba and the like), or the pieces of
+// tails, which are shorter than a chunk. Each kind has groups of its own.
+enum class NamespaceKind : std::uint8_t { kTokens, kStates, kTails };
+inline constexpr std::array kNamespaceKinds{NamespaceKind::kTokens, NamespaceKind::kStates,
+                                            NamespaceKind::kTails};
 
 // Some of a client's groups, by their numbers.
 struct GroupRange {
@@ -71,12 +74,21 @@ struct NamespaceSpec {
   std::uint32_t layout_shard = 0;
   std::uint32_t chunk_tokens = 0;
   std::vector<Group> groups;
-  std::uint32_t state_groups = 0;  // the last of `groups`: those of namespaces of states
+  // Of `groups`: first those of tokens, then those of states, and last those of tails.
+  std::uint32_t state_groups = 0, tail_groups = 0;
+  std::uint32_t tail_tokens = 0;  // of a piece of a tail
 
   GroupRange range(NamespaceKind kind) const {
-    const auto tokens = static_cast<std::uint16_t>(groups.size() - state_groups);
+    const auto states = static_cast<std::uint16_t>(state_groups);
+    const auto tails = static_cast<std::uint16_t>(tail_groups);
+    const auto tokens = static_cast<std::uint16_t>(groups.size() - states - tails);
     if (kind == NamespaceKind::kTokens) return {0, tokens};
-    return {tokens, static_cast<std::uint16_t>(state_groups)};
+    if (kind == NamespaceKind::kStates) return {tokens, states};
+    return {static_cast<std::uint16_t>(tokens + states), tails};
+  }
+  // The tokens of a chunk of that kind. A state stands for all earlier tokens.
+  std::uint32_t tokens(NamespaceKind kind) const {
+    return kind == NamespaceKind::kTails ? tail_tokens : chunk_tokens;
   }
 };
 
@@ -113,9 +125,9 @@ struct Transfer {
   // Empty: unknown.
   std::vector<protocol::BlockHash> parents;
   std::vector<std::uint32_t> pages;  // blocks_per_chunk for each hash
-  // Tokens are counted once, with the first part of a chunk of tokens; bytes with each part. Set by
-  // the client.
-  bool counts_tokens = false;
+  // The tokens of a chunk with its first part, and 0 with the other parts: tokens are counted once.
+  // 0 for states. Set by the client.
+  std::uint32_t counted_tokens = 0;
 };
 
 }  // namespace larder::client

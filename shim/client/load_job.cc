@@ -168,9 +168,7 @@ void LoadJob::report(const Completion& done) {
       done.status == Code::kOk ? protocol::EventKind::kLoad : protocol::EventKind::kLoadFailed;
   event.a = done.status == Code::kOk ? done.bytes : failure_reason(done.status);
   // A chunk has many parts, and the tokens must be counted once.
-  event.b = order_.transfer.counts_tokens
-                ? done.bytes / group_.payload_bytes() * room_.spec.chunk_tokens
-                : 0;
+  event.b = done.bytes / group_.payload_bytes() * order_.transfer.counted_tokens;
   event.c = done.wait_ns;
   event.d = done.copy_ns;
   order_.attachment->events().add(event);

@@ -55,7 +55,7 @@ protocol::Encoder open_namespace_message(const NamespaceSpec& spec, NamespaceKin
   open.id = protocol::namespace_id(fingerprint);
   open.group_count = range.count;
   open.shard_count = spec.shard_count;
-  open.chunk_tokens = spec.chunk_tokens;
+  open.chunk_tokens = spec.tokens(kind);
   open.text_bytes = static_cast<std::uint32_t>(fingerprint.size());
   open.model = protocol::make_short_text(model);
   protocol::Encoder message(protocol::MessageType::kOpenNamespace, request);
@@ -80,7 +80,7 @@ Namespaces::Namespaces(const NamespaceSpec& spec, std::uint32_t first_generation
 }
 
 void Namespaces::keep_all_parts() {
-  for (const NamespaceKind kind : {NamespaceKind::kTokens, NamespaceKind::kStates})
+  for (const NamespaceKind kind : kNamespaceKinds)
     all_[static_cast<std::size_t>(kind)] = chunk_parts(spec_, spec_.range(kind), {});
 }
 
@@ -103,7 +103,7 @@ Status Namespaces::set_parts(std::span<const std::uint8_t> kept) {
   // Look-ups read the parts without a lock. A second change would mix two sets.
   if (open || parts_.load() != &all_)
     return {Code::kFailedPrecondition, "the parts are set once, before any namespace"};
-  for (const NamespaceKind kind : {NamespaceKind::kTokens, NamespaceKind::kStates})
+  for (const NamespaceKind kind : kNamespaceKinds)
     chosen_[static_cast<std::size_t>(kind)] = chunk_parts(spec_, spec_.range(kind), kept);
   if (chosen_.front().kept.empty()) return {Code::kInvalidArgument, "no part of a chunk is left"};
   parts_.store(&chosen_, std::memory_order_release);
@@ -122,8 +122,9 @@ Status Namespaces::place(Transfer& transfer) const {
   if (!parts.has({transfer.shard, transfer.key_group}))
     return {Code::kInvalidArgument,
             "larderd keeps no chunks of that shard and group (larder_set_parts)"};
-  transfer.counts_tokens = !is_states(transfer.ns) && transfer.shard == parts.first.shard &&
-                           transfer.key_group == parts.first.group;
+  const bool counts = !is_states(transfer.ns) && transfer.shard == parts.first.shard &&
+                      transfer.key_group == parts.first.group;
+  transfer.counted_tokens = counts ? spec_.tokens(kind(transfer.ns)) : 0;  // mutation: tail-tokens
   return {};
 }
 

@@ -95,7 +95,7 @@ class Namespaces {
     return kinds_[namespace_number_place(ns)].load(std::memory_order_acquire);
   }
   // By kind.
-  using ByKind = std::array<ChunkParts, 2>;
+  using ByKind = std::array<ChunkParts, kNamespaceKinds.size()>;
   const ChunkParts& parts_of(NamespaceKind kind) const {
     return (*parts_.load(std::memory_order_acquire))[static_cast<std::size_t>(kind)];
   }

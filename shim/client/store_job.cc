@@ -80,7 +80,7 @@ void StoreJob::tell(std::size_t stored) const {
   EventFields event;
   event.kind = protocol::EventKind::kStore;
   event.a = stored * group().payload_bytes();
-  event.b = reservation_->transfer.counts_tokens ? stored * room_.spec.chunk_tokens : 0;
+  event.b = stored * reservation_->transfer.counted_tokens;
   event.c = copy_ns_;
   attachment().events().add(event);
 }

@@ -35,8 +35,8 @@ void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer
   }
   const std::uint32_t blocks = room_.spec.groups[transfer.group].blocks_per_chunk;
   const Transfer empty{
-      transfer.ns, transfer.shard,        transfer.group, transfer.key_group, {}, {},
-      {},          transfer.counts_tokens};
+      transfer.ns, transfer.shard,         transfer.group, transfer.key_group, {}, {},
+      {},          transfer.counted_tokens};
   const bool tells_parents =
       !transfer.parents.empty() &&
       attachment->welcome().version_minor >= kParentsSince;  // mutation: parents-old

@@ -1,5 +1,6 @@
-// The last line of the fingerprint of a namespace of recurrent states. The rest of the text is the
-// fingerprint of the namespace with the KV of tokens, so larderd finds the one by the other.
+// The last line of the fingerprint of a namespace of recurrent states, or of tails. The rest of the
+// text is the fingerprint of the namespace with the KV of tokens, so larderd finds the one by the
+// other.
 #pragma once
 
 #include <string_view>
@@ -7,10 +8,12 @@
 namespace larder::protocol {
 
 inline constexpr std::string_view kStatesLine = "chunks: states\n";
+inline constexpr std::string_view kTailsLine = "chunks: tails\n";
 
-// Whether the namespace with this fingerprint has states.
-constexpr bool is_of_states(std::string_view fingerprint) {
-  return fingerprint.ends_with(kStatesLine);
+// Whether the namespace with this fingerprint has whole chunks of tokens. Requests report these
+// chunks alone, and neither states nor tails.
+constexpr bool is_of_whole_chunks(std::string_view fingerprint) {
+  return !fingerprint.ends_with(kStatesLine) && !fingerprint.ends_with(kTailsLine);
 }
 
 }  // namespace larder::protocol

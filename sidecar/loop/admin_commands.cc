@@ -109,13 +109,15 @@ Result<std::vector<store::Drop>> AdminCommands::begin_drop(const std::string& id
   }
   if (!handles.ok()) return handles.status();
   for (const std::uint32_t handle : *handles) drops.push_back({handle});
-  const std::optional<protocol::NamespaceId> states = states_id(handles->front());
-  const std::vector<std::uint32_t> beside = open_of(states);
-  for (const std::uint32_t handle : beside) drops.push_back({handle});  // mutation: states-dropped
-  // The namespace of states closes with its last state in memory,
-  // while lower tiers still have states.
-  if (states && beside.empty() && lower_tiers_ != nullptr)
-    add_parts(below, lower_tiers_->drop(*states));  // mutation: states-dropped-below
+  for (const std::string_view line : {protocol::kStatesLine, protocol::kTailsLine}) {
+    const std::optional<protocol::NamespaceId> other = id_beside(handles->front(), line);
+    const std::vector<std::uint32_t> beside = open_of(other);
+    for (const std::uint32_t one : beside) drops.push_back({one});  // mutation: states-dropped
+    // The namespace of states or tails closes with its last chunk in memory, while lower tiers
+    // still have chunks.
+    if (other && beside.empty() && lower_tiers_ != nullptr)
+      add_parts(below, lower_tiers_->drop(*other));  // mutation: states-dropped-below
+  }
   // Keeps the namespaces open: the place of a closed one may serve another namespace before the
   // last slice.
   for (const store::Drop& drop : drops)
@@ -137,16 +139,17 @@ void AdminCommands::drop_slice(store::Drop& drop, tiering::LowerTierDrop& below)
   add_parts(below, lower_tiers_->last_drop());
 }
 
-std::optional<protocol::NamespaceId> AdminCommands::states_id(std::uint32_t handle) const {
+std::optional<protocol::NamespaceId> AdminCommands::id_beside(std::uint32_t handle,
+                                                              std::string_view line) const {
   const std::string& text = *store_.namespaces().at(handle).spec.fingerprint;
-  if (protocol::is_of_states(text)) return std::nullopt;
-  return protocol::namespace_id(text + std::string(protocol::kStatesLine));
+  if (!protocol::is_of_whole_chunks(text)) return std::nullopt;
+  return protocol::namespace_id(text + std::string(line));
 }
 
 std::vector<std::uint32_t> AdminCommands::open_of(
-    const std::optional<protocol::NamespaceId>& states) const {
-  if (!states) return {};
-  const Result<std::vector<std::uint32_t>> found = store_.namespaces().by_prefix(states->to_hex());
+    const std::optional<protocol::NamespaceId>& id) const {
+  if (!id) return {};
+  const Result<std::vector<std::uint32_t>> found = store_.namespaces().by_prefix(id->to_hex());
   return found.ok() ? *found : std::vector<std::uint32_t>();
 }
 
@@ -184,7 +187,8 @@ Result<protocol::ActCounts> AdminCommands::act(protocol::Verb verb, const std::s
           if (!handles.ok()) return handles.status();
           all.emplace_back(verb, handles->front(), hashes);
           joined.push_back(handles->front());
-          if (const std::vector<std::uint32_t> states = open_of(states_id(handles->front()));
+          if (const std::vector<std::uint32_t> states =
+                  open_of(id_beside(handles->front(), protocol::kStatesLine));
               !states.empty())
             joined.push_back(states.front());
           // Keeps the namespaces open: with its last chunk one would close before the eviction in

@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shim/base/status.h"
@@ -53,14 +54,15 @@ class AdminCommands {
   void close() { control_.close(); }
 
  private:
-  // Begins a drop by hand: of the namespace in each layout, and of the states beside. The caller
-  // leaves the namespaces of all drops at the end. No drops: only lower tiers have the namespace.
-  // `below` has the drops that begin in lower tiers at once.
+  // Begins a drop by hand: of the namespace in each layout, and of states and tails beside. The
+  // caller leaves the namespaces of all drops at the end. No drops: only lower tiers have the
+  // namespace. `below` has the drops that begin in lower tiers at once.
   Result<std::vector<store::Drop>> begin_drop(const std::string& id, tiering::LowerTierDrop& below);
-  // The id of the states beside the namespace of the handle. Empty if that is one of states itself.
-  std::optional<protocol::NamespaceId> states_id(std::uint32_t handle) const;
-  // The open namespaces of states_id(), most chunks first; empty without one.
-  std::vector<std::uint32_t> open_of(const std::optional<protocol::NamespaceId>& states) const;
+  // The id of the namespace with this line of namespace_kind.h (states, tails) beside that of the
+  // handle. Empty if the latter has no whole chunks itself.
+  std::optional<protocol::NamespaceId> id_beside(std::uint32_t handle, std::string_view line) const;
+  // The open namespaces of that id, most chunks first; empty without an id.
+  std::vector<std::uint32_t> open_of(const std::optional<protocol::NamespaceId>& id) const;
   // The work of act() on the states beside, after `tokens` on the hashes. A verb that brings or
   // keeps chunks takes one state alone: the last in the prefix of tokens, with which a hit ends.
   static session::ChunkVerb work_on_states(protocol::Verb verb, std::uint32_t handle,

@@ -54,9 +54,9 @@ void ReuseTracker::asked(std::uint32_t handle, std::span<const std::uint64_t> ha
 
 void ReuseTracker::stored(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   const store::Namespace& space = namespaces_.at(handle);
-  // Requests name chunks of tokens and never states. A state would look like a chunk without any
-  // use.
-  if (protocol::is_of_states(*space.spec.fingerprint)) return;  // mutation: curve-no-states
+  // Requests name whole chunks of tokens. A state, or a piece of a tail, would look like a chunk
+  // without any use.
+  if (!protocol::is_of_whole_chunks(*space.spec.fingerprint)) return;  // mutation: curve-no-states
   const std::uint64_t bytes = space.family_bytes;
   for (const protocol::BlockHash& hash : hashes)
     curve_.stored(key_of(space, hash.lo), bytes, owner_of(space));

@@ -60,6 +60,8 @@ class Namespace(_Sized):
         ("chunk_tokens", c_uint32),
         ("layout_of_shard", c_uint32),
         ("state_group_count", c_uint32),
+        ("tail_group_count", c_uint32),
+        ("tail_tokens", c_uint32),
     ]
 
 
@@ -256,6 +258,7 @@ PROTOTYPES = {
     "larder_set_parts": (c_uint32, [c_void_p, c_char_p, c_size_t]),
     "larder_add_namespace": (c_uint32, [c_void_p, c_char_p, c_char_p, POINTER(c_uint32)]),
     "larder_add_state_namespace": (c_uint32, [c_void_p, c_char_p, c_char_p, POINTER(c_uint32)]),
+    "larder_add_tail_namespace": (c_uint32, [c_void_p, c_char_p, c_char_p, POINTER(c_uint32)]),
     "larder_close_namespace": (c_uint32, [c_void_p, c_uint32, c_uint32]),
     "larder_wait_namespace": (c_uint32, [c_void_p, c_uint32, c_uint32]),
     "larder_namespace_id": (c_uint32, [c_char_p, c_char_p, c_size_t]),

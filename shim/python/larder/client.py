@@ -104,9 +104,12 @@ class Client:
         shard_count=1,
         layout_of_shard=None,
         state_groups=0,
+        tail_groups=0,
+        tail_tokens=0,
     ):
         """groups: (piece_bytes, layers, blocks_per_chunk) for each KV group, of every shard or of
-        layout_of_shard alone. The last state_groups of them hold recurrent states."""
+        layout_of_shard alone. Groups of tokens come first, then state_groups of recurrent states,
+        and tail_groups of tails last. tail_tokens: of a piece of a tail."""
         array = (native.Group * len(groups))(*groups)
         namespace = native.Namespace(
             shard_count=shard_count,
@@ -118,6 +121,8 @@ class Client:
             chunk_tokens=chunk_tokens,
             layout_of_shard=0 if layout_of_shard is None else layout_of_shard + 1,
             state_group_count=state_groups,
+            tail_group_count=tail_groups,
+            tail_tokens=tail_tokens,
         )
         self._check("larder_set_namespace", self._lib.larder_set_namespace(self._client, namespace))
 
@@ -126,13 +131,14 @@ class Client:
         no chunks of them. Call once, before add_namespace()."""
         self._check("larder_set_parts", self._lib.larder_set_parts(self._client, kept, len(kept)))
 
-    def add_namespace(self, fingerprint, wait_ms=0, states=False):
+    def add_namespace(self, fingerprint, wait_ms=0, states=False, tails=False):
         """Adds a namespace and returns its number, for `ns` below; the same text has the same
         number. The number is a miss until larderd has opened the namespace. This call waits at most
-        wait_ms for larderd. states: the namespace has chunks of the state groups only, else of the
-        other groups only."""
+        wait_ms for larderd. states, tails: the namespace has chunks of these groups only, else of
+        the groups of tokens only."""
         number = ctypes.c_uint32()
-        name = "larder_add_state_namespace" if states else "larder_add_namespace"
+        kind = "state_" if states else "tail_" if tails else ""
+        name = f"larder_add_{kind}namespace"
         self._check(
             name, getattr(self._lib, name)(self._client, fingerprint.encode(), None, number)
         )

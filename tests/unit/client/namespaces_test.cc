@@ -27,7 +27,8 @@ const PageLayout kWindow{"window", 3, 1, 4096, 0, false, 0};
 struct Process {
   Process(const std::string& socket, std::uint32_t shards, std::uint32_t layout_shard = 0,
           const PageLayout& first = kFull, const std::string& fingerprint = "engine: made-up\n",
-          std::uint32_t state_groups = 0)
+          std::uint32_t state_groups = 0, std::uint32_t tail_groups = 0,
+          std::uint32_t tail_tokens = 0)
       : full(first),
         window(kWindow),
         client(std::make_unique<Client>(Options{socket, "process", 1}, copy::host_copy_engine())) {
@@ -38,6 +39,8 @@ struct Process {
     spec.chunk_tokens = 64;
     spec.groups = {full.group(), window.group()};
     spec.state_groups = state_groups;
+    spec.tail_groups = tail_groups;
+    spec.tail_tokens = tail_tokens;
     status = client->set_namespace(spec);
     if (status.ok()) status = client->register_pages(0, full.pages());
     if (status.ok()) status = client->register_pages(1, window.pages());
@@ -81,6 +84,20 @@ struct Process {
   std::unique_ptr<Client> client;
   Status status;
 };
+
+// Outlives the Namespaces of a test.
+const NamespaceSpec& spec_with_tails() {
+  static const NamespaceSpec spec = [] {
+    NamespaceSpec made;
+    made.shard_count = 1;
+    made.chunk_tokens = 64;
+    made.groups = {Engine(kFull).group(), Engine(kWindow).group()};
+    made.tail_groups = 1;
+    made.tail_tokens = 16;
+    return made;
+  }();
+  return spec;
+}
 
 class NamespacesTest : public loop::testing_support::SidecarTest {
  protected:
@@ -212,6 +229,42 @@ TEST_F(NamespacesTest, ClientWithOnlyStatesIsRefused) {
   EXPECT_EQ(
       tokens.client->add_namespace("chunks: states\n", "", NamespaceKind::kStates).status().code(),
       Code::kInvalidArgument);
+}
+
+// A piece of 16 tokens has the second group alone; a chunk of 64 tokens the first.
+TEST_F(NamespacesTest, TailsHaveTheirOwnGroupsAndTokens) {
+  start();
+  Process process(config_.socket, 1, 0, kFull, "engine: made-up\n", 0, 1, 16);
+  ASSERT_TRUE(process.status.ok()) << process.status.to_string();
+  const std::uint32_t tails =
+      *process.client->add_namespace("engine: made-up\nchunks: tails\n", "", NamespaceKind::kTails);
+  ASSERT_TRUE(process.client->wait_attached(5000).ok() &&
+              process.client->wait_namespace(tails, 5000).ok());
+  EXPECT_EQ(process.store(1, 0, 0) + process.store(2, 0, 1, tails), 2U);
+  ASSERT_TRUE(wait([&] { return process.present(1) && process.present(2, tails); }))
+      << "each is whole with its own groups";
+  EXPECT_FALSE(process.present(2));
+  EXPECT_TRUE(process.load(1, 0, 0) && process.load(2, 0, 1, tails));
+
+  Transfer chunk = process.transfer(1, 0, 0, 0), piece = process.transfer(2, 0, 1, tails);
+  Namespaces namespaces(spec_with_tails());
+  const std::uint32_t number = *namespaces.add("chunks: tails\n", "", NamespaceKind::kTails);
+  piece.ns = number;
+  ASSERT_TRUE(namespaces.place(chunk).ok() && namespaces.place(piece).ok());
+  EXPECT_EQ(chunk.counted_tokens, 64U);
+  EXPECT_EQ(piece.counted_tokens, 16U);
+}
+
+TEST_F(NamespacesTest, TailTokensAreLessThanAChunk) {
+  start();
+  for (const std::uint32_t tokens : {0, 64})
+    EXPECT_EQ(Process(config_.socket, 1, 0, kFull, "engine: made-up\n", 0, 1, tokens).status.code(),
+              Code::kOutOfRange);
+  EXPECT_EQ(Process(config_.socket, 1, 0, kFull, "engine: made-up\n", 0, 0, 16).status.code(),
+            Code::kOutOfRange);
+  EXPECT_EQ(Process(config_.socket, 1, 0, kFull, "engine: made-up\n", 1, 1, 16).status.code(),
+            Code::kOutOfRange)
+      << "no group of tokens is left";
 }
 
 TEST_F(NamespacesTest, AClientAttachesBeforeItsFingerprintIsKnown) {

@@ -68,13 +68,14 @@ class AdminDropTest : public testing::Test {
   std::optional<AdminCommands> admin_;
 };
 
-TEST_F(AdminDropTest, StatesOnlyInLowerTiersAreDroppedWithTheirNamespace) {
+TEST_F(AdminDropTest, StatesAndTailsOnlyInLowerTiersAreDroppedWithTheirNamespace) {
   open_with_chunk("a: 1\n");
   const Result<std::uint64_t> dropped = drop("a: 1\n", [] {});
   ASSERT_TRUE(dropped.ok()) << dropped.status().to_string();
   EXPECT_THAT(tier_->drops,
               testing::UnorderedElementsAre(protocol::namespace_id("a: 1\n"),
-                                            protocol::namespace_id("a: 1\nchunks: states\n")));
+                                            protocol::namespace_id("a: 1\nchunks: states\n"),
+                                            protocol::namespace_id("a: 1\nchunks: tails\n")));
   tier_->drops.clear();
   open_with_chunk("a: 2\nchunks: states\n");
   ASSERT_TRUE(drop("a: 2\nchunks: states\n", [] {}).ok());
@@ -98,7 +99,8 @@ TEST_F(AdminDropTest, PlaceIsNotReusedBeforeTheLastSlice) {
   EXPECT_TRUE(box_.has(key(other)));
   EXPECT_THAT(tier_->drops,
               testing::UnorderedElementsAre(protocol::namespace_id("a: 1\n"),
-                                            protocol::namespace_id("a: 1\nchunks: states\n")));
+                                            protocol::namespace_id("a: 1\nchunks: states\n"),
+                                            protocol::namespace_id("a: 1\nchunks: tails\n")));
   EXPECT_FALSE(store_.namespaces().is_open(states)) << "the drop keeps no namespace open";
 }
 

@@ -95,18 +95,20 @@ TEST_F(ReuseTrackerTest, ChunksBeyondTheTokenCountAreIgnored) {
   EXPECT_EQ(estimate().chunks_asked, 3U);
 }
 
-// No request names states: the bytes of states would only make the memory look larger than
+// No request names states or tails: their bytes would only make the memory look larger than
 // necessary.
-TEST_F(ReuseTrackerTest, StoredStatesAreIgnored) {
-  store::NamespaceSpec spec = spaces_.at(handle_).spec;
-  spec.fingerprint = std::make_shared<const std::string>("a: 1\nchunks: states\n");
-  spec.id = protocol::namespace_id(*spec.fingerprint);
-  std::string difference;
-  const Result<std::uint32_t> states = spaces_.open(spec, 1 << 20, &difference);
-  ASSERT_TRUE(states.ok()) << states.status().to_string();
+TEST_F(ReuseTrackerTest, StoredStatesAndTailsAreIgnored) {
   const std::vector<protocol::BlockHash> hashes{{1, 1}, {2, 2}};
-  reuse_tracker_.stored(*states, hashes);
-  EXPECT_EQ(estimate().chunks_tracked, 0U);
+  for (const char* text : {"a: 1\nchunks: states\n", "a: 1\nchunks: tails\n"}) {
+    store::NamespaceSpec spec = spaces_.at(handle_).spec;
+    spec.fingerprint = std::make_shared<const std::string>(text);
+    spec.id = protocol::namespace_id(*spec.fingerprint);
+    std::string difference;
+    const Result<std::uint32_t> other = spaces_.open(spec, 1 << 20, &difference);
+    ASSERT_TRUE(other.ok()) << other.status().to_string();
+    reuse_tracker_.stored(*other, hashes);
+    EXPECT_EQ(estimate().chunks_tracked, 0U) << text;
+  }
   reuse_tracker_.stored(handle_, hashes);
   EXPECT_EQ(estimate().chunks_tracked, 2U);
 }
