@@ -99,7 +99,7 @@ constexpr LmcacheKey kKeys[] = {
     // Stores and look-ups.
     {"save_decode_cache", kAlways, "the engine stores each full chunk, in prefill and decode"},
     {"save_unfull_chunk", kNone,
-     "Larder stores whole chunks only; the engine computes the rest of a prompt"},
+     "see tails in kv_connector_extra_config, which stores the whole blocks behind the last chunk"},
     {"use_layerwise", kNone,
      "a chunk holds all layers and loads before the request runs, while other requests run"},
     {"enable_async_loading", kAlways, "loads are asynchronous always"},

@@ -97,7 +97,7 @@ class Client:
         assert not self.namespaces
         self.parts.append(kept)
 
-    def add_namespace(self, fingerprint, wait_ms=0, states=False):
+    def add_namespace(self, fingerprint, wait_ms=0, states=False, tails=False):
         if fingerprint not in self.open:
             if len(self.open) == 63:  # as in the library, less the unnamed place of the handshake
                 raise LarderError("larder_add_namespace", native.RESOURCE_EXHAUSTED)

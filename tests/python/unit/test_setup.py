@@ -35,6 +35,19 @@ def test_chunks(block_size, extra, chunk):
     assert f"chunk_tokens: {chunk}\n" in setup.facts
 
 
+# covers F-464
+def test_tails_add_groups_of_pieces_where_hits_may_end_inside_a_chunk():
+    whole = setup_of(config(named()), caches(spec(block_size=32)))
+    setup = setup_of(config(named(tails=True)), caches(spec(block_size=32)))
+    assert setup.facts == whole.facts and setup.token_groups == whole.groups
+    assert (setup.tails, setup.pieces.per_chunk, setup.tails_refused) == (1, 8, "")
+    assert (whole.tails, whole.pieces, whole.tails_refused) == (0, None, "")
+    window = setup_of(config(named(tails=True)), caches(spec(), spec(SlidingWindowSpec)))
+    assert (window.tails, window.pieces) == (0, None) and "window" in window.tails_refused
+    one = setup_of(config(named(tails=True)), caches(spec(block_size=128)))
+    assert (one.tails, one.pieces, one.tails_refused) == (0, None, ""), "a chunk of one block"
+
+
 def test_the_served_name_falls_back_to_the_folder():
     assert setup_of(config(named()), caches(spec())).model == "model"
 
@@ -43,6 +56,7 @@ def test_the_served_name_falls_back_to_the_folder():
     ("extra", "reason"),
     [
         (named(sokcet="x"), "unknown key sokcet"),
+        (named(tails=1), "tails in kv_connector_extra_config must be true or false, not 1"),
         (named(fetch="off"), "fetch in kv_connector_extra_config must be true or false, not 'off'"),
         (named(chunk_tokens=100), "no multiple of the block size 128"),
         (named(min_tokens="5"), "min_tokens"),

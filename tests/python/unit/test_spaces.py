@@ -11,7 +11,7 @@ pytest.importorskip("vllm")
 from fakes import Client, group, setup  # noqa: E402
 
 from larder.client import LarderError  # noqa: E402
-from larder.vllm.spaces import _STATES, NoSpace, Spaces  # noqa: E402
+from larder.vllm.spaces import _STATES, _TAILS, NoSpace, Spaces  # noqa: E402
 
 
 @pytest.fixture
@@ -41,10 +41,20 @@ def test_recurrent_states_have_a_second_namespace_behind_each(client):
     assert len(client.open) == 2 * (1 + 30), "as many as the library has places for"
 
 
-def test_larderd_knows_the_line_of_states(root):
+@pytest.mark.parametrize("name, line", [("kStatesLine", _STATES), ("kTailsLine", _TAILS)])
+def test_larderd_knows_the_lines_of_states_and_tails(root, name, line):
     text = (root / "shim" / "protocol" / "namespace_kind.h").read_text()
-    (line,) = re.findall(r'kStatesLine = "(.*)";', text)
-    assert line.encode().decode("unicode_escape") == _STATES
+    (found,) = re.findall(rf'{name} = "(.*)";', text)
+    assert found.encode().decode("unicode_escape") == line
+
+
+def test_tails_have_a_number_of_their_own(client):
+    made = Spaces(client, setup(groups=(group(), replace(group(), tail=True))))
+    made.named("engine: test\n")
+    space = made.of("r")
+    assert (space.number, space.states, space.tails) == (0, None, 1)
+    made.unnamed()
+    assert client.open == {}
 
 
 def test_without_a_namespace_for_states_the_token_namespace_is_closed(client):

@@ -146,7 +146,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         self._half.update_connector_output(connector_output)
 
     def request_finished(self, request, block_ids):
-        keeps = self._half.request_finished(request)
+        keeps = self._half.request_finished(request, block_ids)
         answer = self._half.take_answer(request.request_id)
         return keeps, answer if self._answers else None  # mutation: answer-alone
 
@@ -306,5 +306,7 @@ def _open(setup, shard, who):
         setup.shards.count,
         shard if setup.shards.stages > 1 else None,
         setup.states,
+        setup.tails,
+        setup.pieces.chunk_tokens if setup.pieces else 0,
     )
     return client

@@ -14,6 +14,7 @@ class DeferredFrees:
         self._steps = {}  # number: [workers without a report so far, request ids]
         self._kept = set()  # ended; vLLM keeps their blocks
         self._reported = []  # the part of _kept that the workers do not know yet
+        self._next = []  # requests of _kept that the next step may store for
 
     def stores(self, request_ids):
         """The number of a step that stores for these requests."""
@@ -42,19 +43,22 @@ class DeferredFrees:
             names.difference_update(read)
         return read
 
-    def keeps(self, request_id):
-        """The request has ended. Returns whether vLLM has to keep the request's blocks."""
-        if not self._is_read(request_id):  # mutation: ended-keeps-blocks
+    def keeps(self, request_id, next_step=False):
+        """The request has ended. Returns whether vLLM has to keep the request's blocks. next_step:
+        the next step may store for the request."""
+        if not next_step and not self._is_read(request_id):  # mutation: ended-keeps-blocks
             return False
         self._kept.add(request_id)
-        self._reported.append(request_id)
+        (self._next if next_step else self._reported).append(request_id)
         return True
 
     def take_told(self):
         """Ended requests that the workers do not know yet. The workers must report the end of the
-        requests' copies."""
-        reported, self._reported = tuple(self._reported), []
-        return reported
+        requests' copies. Call this once a step. A request that this step stores for is told in the
+        next step: the worker would otherwise report the request before its store begins."""
+        reported, self._reported = self._reported, self._next  # mutation: tail-told-late
+        self._next = []
+        return tuple(reported)
 
     def free(self, request_ids):
         """vLLM was told that no worker reads the blocks of these requests."""

@@ -62,11 +62,17 @@ class Group:
     # For a table with several groups (layer_specs): the specification of the table's first layer.
     # All processes know the first layer, and only workers know the group's own layers.
     first: object = None
+    tail: bool = False  # of a tail's pieces, which are shorter than a chunk (tail_pieces)
 
     @property
     def forgets(self):
         """Whether vLLM frees blocks of a running request, which no later token needs."""
         return self.window is not None or self.local is not None or self.state
+
+    @property
+    def of_chunks(self):
+        """Whether the group has a part of each whole chunk of tokens."""
+        return not self.state and not self.tail
 
     @property
     def unlike(self):

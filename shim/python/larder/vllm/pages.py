@@ -12,7 +12,7 @@ def register(client, setup, kv_caches):
     blocks = []
     for number, group in enumerate(setup.groups):
         if not group.layers:
-            if not group.state:
+            if group.of_chunks:
                 blocks.append(
                     setup.attention.blocks[len(blocks)] if setup.attention else group.block_size
                 )
@@ -27,7 +27,7 @@ def register(client, setup, kv_caches):
                 )
             except ValueError as error:
                 raise Unsupported(str(error)) from None
-            if not group.state:
+            if group.of_chunks:
                 sizes.setdefault(_kernel_block(setup, group, kv_caches[name].shape[0]), name)
         if len(sizes) > 1:
             listed = ", ".join(f"{name} {size}" for size, name in sizes.items())

@@ -76,9 +76,9 @@ class TracedScheduler(LarderConnectorScheduler):
         super().update_connector_output(output)
         self._note(self._loaded, output)
 
-    def request_finished(self, request):
+    def request_finished(self, request, tables=()):
         self._note(self._finished, request)
-        return super().request_finished(request)
+        return super().request_finished(request, tables)
 
     def observed(self):
         for outcome, spans in self._spans.take_counts().items():

@@ -34,6 +34,7 @@ from larder.vllm.state_fetches import StateFetches
 from larder.vllm.states import States
 from larder.vllm.store_plan import StorePlan, Tracked
 from larder.vllm.stored_blocks import StoredBlocks
+from larder.vllm.tails import Tails
 from larder.vllm.cost_model import LoadOrRecompute
 
 
@@ -62,6 +63,7 @@ class LarderConnectorScheduler(FailSafe):
         self._origins = KvOrigins(setup, self._items)
         self._stores = StorePlan(setup, client, self._tracked, self._items, self._origins, note)
         self._states = States(setup, client, self._tracked, self._items, self._origins)
+        self._tails = Tails(setup, client, self._tracked, self._items, self._origins)
         self._neighbours = Neighbours(getattr(vllm_config, "max_concurrent_batches", 1))
         self._stored = StoredBlocks(setup)
         self._hinted = HintedChunks(setup, client, self._items)
@@ -77,7 +79,7 @@ class LarderConnectorScheduler(FailSafe):
         self._fetches = (StateFetches if self._states else Fetches)(
             client, self._worth, self._shared, chunk_keys
         )
-        self._loads = LoadPlan(setup, client, self._items)
+        self._loads = LoadPlan(setup, client, self._items, self._tails)
         self._lookups: dict[str, Lookup] = {}
         self._local_tokens: dict[str, int] = {}  # of vLLM's own hit, until the request has blocks
         # requests with a failed load, which are never looked up again
@@ -152,10 +154,11 @@ class LarderConnectorScheduler(FailSafe):
         ):
             return None, False
         self._states.ask_boundary(request, first, attention)
+        end = self._tails.reach(request, space, hits, local_tokens)
         # vLLM counts its own hit in blocks, which need not be whole chunks.
-        external = max(hits * chunk - local_tokens, 0)
+        external = max(end - local_tokens, 0)
         self._lookups[request.request_id] = Lookup(
-            space, local_tokens, hits, time.perf_counter_ns() - begin
+            space, local_tokens, hits, end, time.perf_counter_ns() - begin
         )
         return external, external > 0
 
@@ -189,6 +192,7 @@ class LarderConnectorScheduler(FailSafe):
                 )
                 if lookup is not None:
                     self._report(request, lookup, external_tokens)
+                    self._tails.admitted(request.request_id, lookup.local_tokens + external_tokens)
                 if external_tokens:
                     self._tracked[request.request_id].loaded_tokens = (
                         lookup.local_tokens + external_tokens
@@ -288,6 +292,8 @@ class LarderConnectorScheduler(FailSafe):
             namespace_id(text),
             fingerprint.for_log(text),
         )
+        if setup.tails_refused:
+            logger.info("Larder: hits end at whole chunks: %s", setup.tails_refused)
 
     def _report(self, request, lookup, external_tokens):
         chunk = self.setup.chunk_tokens
@@ -307,7 +313,7 @@ class LarderConnectorScheduler(FailSafe):
             "Reqid: %s, Total tokens %d, Larder hit tokens: %d, need to load: %d",
             request.request_id,
             request.num_tokens,
-            lookup.hit_chunks * self.setup.chunk_tokens,
+            lookup.end,
             external_tokens,
         )
 
@@ -399,12 +405,11 @@ class LarderConnectorScheduler(FailSafe):
         scheduled = scheduler_output.num_scheduled_tokens
         self._neighbours.step(scheduler_output, self._tracked)
         self._origins.step(scheduler_output)
-        may_store = scheduled and self.setup.stores and self._stored.may_store()
-        stores = (
-            self._stores.of_step(scheduler_output) + self._states.stores(scheduler_output)
-            if may_store
-            else []
-        )
+        stores = []
+        if scheduled and self.setup.stores and self._stored.may_store():
+            stores = self._stores.of_step(scheduler_output) + self._states.stores(scheduler_output)
+        self._tails.superseded(stores)
+        stores += self._tails.take(self._spaces)
         namespace = "" if self._announced else self._text
         self._announced = self._text != ""
         total, prefill = scheduler_output.total_num_scheduled_tokens, 0
@@ -481,6 +486,7 @@ class LarderConnectorScheduler(FailSafe):
             self._text, self._announced = "", False
             self._fetches.reset()
             self._shared.reset()
+            self._tails.reset()
             self._lookups.clear()
             self._spaces.unnamed()
         if self._is_named():
@@ -496,11 +502,13 @@ class LarderConnectorScheduler(FailSafe):
         self._observed.reset()
         return observed
 
-    def request_finished(self, request):
+    def request_finished(self, request, tables=()):
         """Whether vLLM has to keep the request's blocks: copies may read the blocks, even after the
-        cache was turned off."""
+        cache was turned off. tables: the blocks with computed tokens, of each KV group; from an
+        older vLLM, which has one group, a plain list."""
+        tail = self._end_tail(request, tables)
         self._forget(request)
-        keeps = self._stored.keeps(request.request_id)
+        keeps = self._stored.keeps(request.request_id, next_step=tail)
         if self._hinted.waits and not keeps:
             self._tell_hints(request.request_id)
         return keeps
@@ -527,6 +535,19 @@ class LarderConnectorScheduler(FailSafe):
     def _tell_hints(self, request_id):
         self._hinted.send((request_id,))
 
+    @guarded(lambda: False)
+    def _end_tail(self, request, tables):
+        """Whether the next step stores the tail of the request. A client that releases the request,
+        or that has no use for its chunks, gets none."""
+        hints = self._hints.of(request.request_id)
+        if hints is not None and (hints.release or hints.low):
+            return False
+        if self.off is not None or not self.setup.stores or not self._stored.may_store():
+            return False
+        if not tables or isinstance(tables[0], int):
+            tables = (tables,)
+        return self._tails.ended(request, tables)
+
     @guarded(lambda: None)
     def _forget(self, request):
         # before the other tables forget the request
@@ -540,6 +561,7 @@ class LarderConnectorScheduler(FailSafe):
         self._ranks.forget(request.request_id)
         self._items.forget(request.request_id)
         self._stores.forget(request.request_id)
+        self._tails.forget(request.request_id)
         self._origins.forget(request.request_id)
         self._tracked.pop(request.request_id, None)
         self._lookups.pop(request.request_id, None)
@@ -573,6 +595,7 @@ class LarderConnectorScheduler(FailSafe):
         if self.client is not None:
             self._fetches.reset()
             self._shared.reset()
+            self._tails.reset()
             self._items.reset()
             self._origins.reset()
             self._spaces.leave()

@@ -16,12 +16,14 @@ from larder.vllm.groups import Shards, Unsupported, check_sizes, groups_of, is_r
 from larder.vllm.identity import facts_of
 from larder.vllm.items import items_hidden, items_whole
 from larder.vllm.layer_specs import inner_specs
+from larder.vllm.tail_pieces import Pieces, pieces_of, reason_against
 
 MOST_SOCKET_BYTES = 107  # sockaddr_un
 _OPTIONS = (
     "socket",
     "chunk_tokens",
     "min_tokens",
+    "tails",
     "weights_id",
     "allow_weak_hash",
     "copy_threads",
@@ -65,22 +67,29 @@ class Setup:
     zeroes: bool = False  # ... zeroes new blocks before the connector hears of preemptions
     # ... computes the KV of some layers anew behind a hit, from a block's end on
     rebuilds: bool = False
+    pieces: Pieces | None = None  # of tails; None: hits end at whole chunks
+    tails_refused: str = ""  # why there are no tails, although the option asks for them
 
     @property
     def token_groups(self):
-        """The groups before the groups of states."""
-        return tuple(group for group in self.groups if not group.state)
+        """The groups before the groups of states and of tails."""
+        return tuple(group for group in self.groups if group.of_chunks)
 
     @property
     def states(self):
         """The number of groups of states."""
-        return len(self.groups) - len(self.token_groups)
+        return sum(group.state for group in self.groups)
+
+    @property
+    def tails(self):
+        """The number of groups of tails."""
+        return sum(group.tail for group in self.groups)
 
     @property
     def numbers(self):
         """The numbers of the groups of tokens, and of those of states."""
         tokens = len(self.token_groups)
-        return range(tokens), range(tokens, len(self.groups))
+        return range(tokens), range(tokens, tokens + self.states)
 
     def needs_more(self, tokens):
         """Whether a hit of a whole prompt of so many tokens has to give up a chunk."""
@@ -117,6 +126,12 @@ def setup_of(vllm_config, kv_cache_config):
             "tokens"
         )
     transfer = vllm_config.kv_transfer_config
+    spread = hosts.are_spread(vllm_config.parallel_config)
+    pieces, tail_groups, tails_refused = None, (), ""
+    if _switch(options, "tails", False):
+        tails_refused = reason_against(groups, shards, drafts, rebuilds, spread)
+        if not tails_refused:
+            pieces, tail_groups = pieces_of(groups, chunk_tokens, hash_block)
     fails_by_page = _fails_by_page()
     if fails_by_page and len(kv_cache_config.kv_cache_groups) > 1:
         raise Unsupported(
@@ -126,7 +141,7 @@ def setup_of(vllm_config, kv_cache_config):
     return Setup(
         chunk_tokens=chunk_tokens,
         hashes_per_chunk=chunk_tokens // hash_block,
-        groups=groups,
+        groups=groups + tail_groups,
         shards=shards,
         facts=facts_of(
             vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block, drafts
@@ -148,11 +163,13 @@ def setup_of(vllm_config, kv_cache_config):
             vllm_config, kv_cache_config, [group for group in groups if not group.state]
         ),
         data_parallel=getattr(vllm_config.parallel_config, "data_parallel_size", 1) > 1,
-        spread=hosts.are_spread(vllm_config.parallel_config),
+        spread=spread,
         v2_runner=v2_runner,
         trusts_other_connectors=_switch(options, "trust_other_connectors", False),
         traces_endpoint=_traces_endpoint(options),
         rebuilds=rebuilds,
+        pieces=pieces,
+        tails_refused=tails_refused,
         drafts=drafts,
         lookahead=drafts.lookahead if drafts else 0,
         zeroes=v2_runner and bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False)),

@@ -1,5 +1,6 @@
 """The namespaces of one engine: the engine's own, one for each adapter, and a fresh private one
-after each reset. With recurrent states each has a second one, for chunks of states.
+after each reset. With recurrent states each has a second one, for chunks of states; with tails,
+for the pieces of tails.
 
 The scheduler's half opens and closes namespaces. The workers close the namespaces that
 take_closed() names. Owned by the scheduler's thread."""
@@ -12,7 +13,8 @@ from larder.vllm.messages import OPEN_WAIT_MS
 
 # kMaxClientNamespaces of shim/protocol/limits.h, less the unnamed place of the handshake.
 _PLACES = 63
-_STATES = "chunks: states\n"  # kStatesLine of shim/protocol/namespace_kind.h
+# kStatesLine and kTailsLine of shim/protocol/namespace_kind.h
+_STATES, _TAILS = "chunks: states\n", "chunks: tails\n"
 
 
 class NoSpace(Exception):
@@ -24,37 +26,40 @@ class Space:
     number: int  # of larder.Client
     line: str = ""  # lines that follow the engine's fingerprint
     states: int | None = None  # the number of the namespace of states
+    tails: int | None = None  # ... and of that of tails
 
     def of_group(self, group):
         """The number of the namespace of that group's chunks."""
-        return self.states if group.state else self.number
+        return self.states if group.state else self.tails if group.tail else self.number
 
 
 def open_space(client, setup, text, line=""):
     """The Space of the engine with the fingerprint `text`. LarderError."""
-    number = client.add_namespace(text + line, OPEN_WAIT_MS)
-    if not setup.states:
-        return Space(number, line)
+    text += line
+    number, states, tails = client.add_namespace(text, OPEN_WAIT_MS), None, None
     try:
-        return Space(
-            number, line, client.add_namespace(text + line + _STATES, OPEN_WAIT_MS, states=True)
-        )
+        if setup.states:
+            states = client.add_namespace(text + _STATES, OPEN_WAIT_MS, states=True)
+        if setup.tails:
+            tails = client.add_namespace(text + _TAILS, OPEN_WAIT_MS, tails=True)
+        return Space(number, line, states, tails)
     except LarderError:
-        client.close_namespace(number)
+        close_space(client, Space(number, line, states))
         raise
 
 
 def close_space(client, space, drop=False):
-    client.close_namespace(space.number, drop)
-    if space.states is not None:
-        client.close_namespace(space.states, drop)
+    for number in (space.number, space.states, space.tails):
+        if number is not None:
+            client.close_namespace(number, drop)
 
 
 class Spaces:
     def __init__(self, client, setup):
         self._client, self._setup = client, setup
         # besides the engine's own
-        self._most = (_PLACES // 2 if setup is not None and setup.states else _PLACES) - 1
+        two = setup is not None and (setup.states or setup.tails)
+        self._most = (_PLACES // 2 if two else _PLACES) - 1
         self._text = self._own = None
         self._private = ""
         self._open: dict[str, Space] = {}  # by line, the least recently used first
@@ -87,6 +92,10 @@ class Spaces:
             self._open[line] = space
         self._users[request_id] = space
         return space
+
+    def is_open(self, line):
+        """Whether the Space of the line is open, for a request that has ended."""
+        return line in self._open or not line and self._own is not None
 
     def forget(self, request_id):
         """The request ended."""

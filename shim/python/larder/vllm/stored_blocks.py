@@ -71,9 +71,9 @@ class StoredBlocks:
             self._held.release(number)
         return done
 
-    def keeps(self, request_id):
-        """The request has ended. Returns whether vLLM has to keep the request's blocks."""
-        return self._kept.keeps(request_id)
+    def keeps(self, request_id, next_step=False):
+        """See DeferredFrees."""
+        return self._kept.keeps(request_id, next_step)
 
     def free(self, request_ids):
         """vLLM was told that no worker reads their blocks."""
