@@ -14,12 +14,11 @@ static_assert(plugin_of(BackendType::kInfiniStore) == &kPlugins.back());
 constexpr std::array<std::string_view, 2> kProtocols{"tcp", "rdma"};
 constexpr std::array<std::string_view, 3> kModes{"Standalone", "Sentinel", "Cluster"};
 constexpr std::array<std::string_view, 2> kEngines{"valkey", "redis"};
-constexpr std::array<std::string_view, 3> kPullPolicies{"Always", "IfNotPresent", "Never"};
 // Policies that evict by use. With volatile-* every pool of the backend needs backendWrite.ttl.
 // noeviction is not allowed: a full server would refuse every chunk.
 constexpr std::array<std::string_view, 4> kPolicies{"allkeys-lru", "allkeys-lfu", "volatile-lru",
                                                     "volatile-lfu"};
-constexpr std::uint64_t kLeastMemory = 256ULL << 20, kMostMemory = 16ULL << 40;
+constexpr std::uint64_t kLeastServerMemory = 256ULL << 20, kMostServerMemory = 16ULL << 40;
 // The largest number that a server accepts, as in larderd (sidecar/config/backend_url.cc).
 constexpr std::int64_t kMostDatabase = (1LL << 31) - 1;
 constexpr std::size_t kMostEndpoints = 32;  // the bound of larderd
@@ -53,7 +52,8 @@ ManagedSpec read_managed(SpecReader& reader) {
   if (reader.has("spec.managed.imagePullPolicy"))
     managed.image_pull_policy =
         kPullPolicies[reader.choice("spec.managed.imagePullPolicy", kPullPolicies, "")];
-  managed.memory_bytes = reader.size("spec.managed.memory", kLeastMemory, kMostMemory).bytes;
+  managed.memory_bytes =
+      reader.size("spec.managed.memory", kLeastServerMemory, kMostServerMemory).bytes;
   managed.policy = kPolicies[reader.choice("spec.managed.policy", kPolicies, "allkeys-lru")];
   managed.resources = reader.map("spec.managed.resources");
   managed.node_selector = reader.map("spec.managed.nodeSelector");
@@ -186,7 +186,7 @@ void check(const BackendSpec& spec, SpecReader& reader) {
     reader.refuse("spec.database", "must be 0: a Cluster has no other database");
 }
 
-BackendSpec read_spec(SpecReader& reader) {
+BackendSpec read_backend(SpecReader& reader) {
   BackendSpec spec;
   spec.type = static_cast<BackendType>(reader.choice("spec.type", kTypes, "Redis"));
   spec.mooncake = read_mooncake(reader);
@@ -215,7 +215,7 @@ Result<CacheBackend> parse_backend(const Object& object) {
   backend.name = name_of(object);
   backend.uid = text_at(object, "metadata.uid");
   backend.generation = number_at(object, "metadata.generation");
-  backend.spec = read_spec(reader);
+  backend.spec = read_backend(reader);
   if (!reader.status().ok()) return reader.status();
   return backend;
 }
@@ -223,7 +223,7 @@ Result<CacheBackend> parse_backend(const Object& object) {
 std::vector<SpecField> backend_fields() {
   const Object none;
   SpecReader reader(none, true);
-  read_spec(reader);
+  read_backend(reader);
   return reader.fields();
 }
 

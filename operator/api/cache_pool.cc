@@ -13,12 +13,11 @@ constexpr std::array<Names, 3> kDiskVolumes{"emptyDir", "ephemeral", "hostPath"}
 constexpr std::array<Names, 2> kDiskWrites{"back", "through"};
 constexpr std::array<Names, 3> kWritePolicies{"all", "evicted", "popular"};
 constexpr std::array<Names, 1> kEvictions{"lru"};
-constexpr std::array<Names, 3> kPullPolicies{"Always", "IfNotPresent", "Never"};
 
-constexpr std::uint64_t kMi = 1ULL << 20, kGi = 1ULL << 30, kTi = 1ULL << 40;
+constexpr std::uint64_t kGi = 1ULL << 30, kTi = 1ULL << 40;
 // The schema of the CRD has the same bounds. 16 TiB is the bound of larderd: an index entry counts
 // pages of 4 KiB in 32 bits.
-constexpr std::uint64_t kLeastMemory = 16 * kMi, kMostMemory = 16 * kTi;
+constexpr std::uint64_t kLeastArena = 16 * kMi, kMostArena = 16 * kTi;
 constexpr std::uint64_t kLeastDisk = kGi, kMostDisk = 64 * kTi;
 constexpr std::uint64_t kLeastRate = kMi, kMostRate = kTi;
 constexpr int kMostFanout = 16;  // of larderd
@@ -30,7 +29,7 @@ constexpr std::uint64_t kOwnMemory = 256 * kMi, kArenaShare = 64, kDiskShare = 1
 
 MemorySpec read_memory(SpecReader& reader) {
   MemorySpec memory;
-  const SpecReader::Size size = reader.size("spec.memory.size", kLeastMemory, kMostMemory);
+  const SpecReader::Size size = reader.size("spec.memory.size", kLeastArena, kMostArena);
   memory.size = size.text;
   memory.size_bytes = size.bytes;
   memory.hugepages =
@@ -128,7 +127,7 @@ void check(const PoolSpec& spec, SpecReader& reader) {
     reader.refuse("spec.resources." + wrong->path, wrong->why);
 }
 
-PoolSpec read_spec(SpecReader& reader) {
+PoolSpec read_pool(SpecReader& reader) {
   PoolSpec spec;
   spec.placement = static_cast<Placement>(reader.choice("spec.placement", kPlacements, "Sidecar"));
   spec.memory = read_memory(reader);
@@ -190,17 +189,17 @@ Result<CachePool> parse_pool(const Object& object) {
   pool.name = name_of(object);
   pool.uid = text_at(object, "metadata.uid");
   pool.generation = number_at(object, "metadata.generation");
-  pool.spec = read_spec(reader);
+  pool.spec = read_pool(reader);
   if (!reader.status().ok()) return reader.status();
   return pool;
 }
 
-// With `describing`, read_spec() visits every field of an empty object and refuses no field. The
+// With `describing`, read_pool() visits every field of an empty object and refuses no field. The
 // list has every field that the parser reads.
 std::vector<SpecField> pool_fields() {
   const Object none;
   SpecReader reader(none, true);
-  read_spec(reader);
+  read_pool(reader);
   return reader.fields();
 }
 

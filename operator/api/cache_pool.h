@@ -94,6 +94,10 @@ struct CachePool {
   PoolSpec spec;
 };
 
+inline bool on_node(const CachePool& pool) {
+  return pool.spec.placement == Placement::kNode;
+}
+
 // kInvalidArgument: the error names the field as a user writes it and the text to write instead
 // ("spec.memory.size: '8GB' ..."). The API server's schema refuses most such objects first. Never
 // throws.

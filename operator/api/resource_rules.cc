@@ -3,8 +3,6 @@
 namespace larder::api {
 namespace {
 
-constexpr std::uint64_t kMi = 1ULL << 20;
-
 // Thousandths of a processor, or bytes.
 Result<std::uint64_t> amount(const std::string& name, const std::string& text) {
   return name == "cpu" ? quantity_milli(text) : quantity_bytes(text);

@@ -11,6 +11,8 @@
 
 namespace larder::api {
 
+inline constexpr std::uint64_t kMi = 1ULL << 20;
+
 struct WrongResource {
   std::string path, why;  // "limits.memory"
 };

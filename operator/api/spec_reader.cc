@@ -136,7 +136,7 @@ std::vector<std::string> SpecReader::texts(std::string_view path) {
   for (const Object& one : value) {
     if (!one.is_string())
       refuse(path, "holds " + std::string(one.type_name()) + ": must be strings");
-    // The list stays bounded after the refusal, since read_spec() goes on and later checks walk
+    // The list stays bounded after the refusal, since the parser goes on and later checks walk
     // over the list.
     if (one.is_string() && all.size() < kMostTexts) all.push_back(one.get<std::string>());
   }

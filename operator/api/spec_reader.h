@@ -5,6 +5,7 @@
 // Thread-compatible.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -15,6 +16,9 @@
 #include "shim/base/status.h"
 
 namespace larder::api {
+
+// The words of every field imagePullPolicy.
+inline constexpr std::array<std::string_view, 3> kPullPolicies{"Always", "IfNotPresent", "Never"};
 
 struct SpecField {
   std::string path;                  // "spec.memory.size"

@@ -19,17 +19,12 @@ using api::CacheBackend;
 using api::CachePool;
 using api::Object;
 
-constexpr std::string_view kCpuRequest = "100m";  // copies of disk or backend take up to a core
 constexpr std::uint64_t kSmallMemory = 64ULL << 20;
 // A start takes 0.1 s, and longer with the footers of a large disk.
 constexpr int kStartTries = 120, kStartEverySeconds = 1;
 // Each probe runs a program for a few milliseconds.
 constexpr int kProbeEverySeconds = 10, kProbeTimeoutSeconds = 5, kProbeTries = 6;
 constexpr int kSupervisorEverySeconds = 30, kSupervisorTries = 4;  // a supervisor hardly ever hangs
-
-bool on_node(const CachePool& pool) {
-  return pool.spec.placement == api::Placement::kNode;
-}
 
 // The process that answers probes. In a node's pod, larderd itself. In an engine's pod, the
 // supervisor (sidecar/supervisor), which outlives larderd: a container that is down or not ready

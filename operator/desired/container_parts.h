@@ -8,6 +8,8 @@
 
 namespace larder::desired {
 
+inline constexpr std::string_view kCpuRequest = "100m";  // the copies take up to a core
+
 // A securityContext that passes Pod Security `restricted`, unless the pool's podSecurity says
 // otherwise.
 api::Object security_context(const api::CachePool& pool, LarderdUser who);

@@ -22,7 +22,6 @@ constexpr std::uint64_t kMooncakeProcess = 192ULL << 20;
 // Of both processes of larder-infinistore, and of the kernel's buffers for up to 18 connections.
 // 40 MiB were measured without the buffers.
 constexpr std::uint64_t kInfiniStoreProcesses = 128ULL << 20;
-constexpr std::string_view kCpuRequest = "100m";  // the copies take up to a core
 
 // The parts of the container that depend on the service.
 struct Needs {

@@ -20,8 +20,8 @@ constexpr std::string_view kConfigFolder = "/etc/server", kAuthFolder = "/etc/se
                            kDataFolder = "/data";
 constexpr const char* kDataVolume = "data";
 constexpr std::uint64_t kDataBytes = 64ULL << 20;  // the server keeps no snapshot and no log
-constexpr int kReadable = 0440;                    // the pod's fsGroup may read
-constexpr int kGraceSeconds = 10, kRevisions = 3;
+constexpr int kReadableByGroup = 0440;             // the pod's fsGroup may read
+constexpr int kServerGraceSeconds = 10, kRevisions = 3;
 
 std::string config_path() {
   return std::string(kConfigFolder) + "/" + std::string(kServerFile);
@@ -129,7 +129,7 @@ Object container(const CacheBackend& backend, const Defaults& defaults) {
 }
 
 Object volumes(const CacheBackend& backend) {
-  const Object config{{"name", server_config_name(backend)}, {"defaultMode", kReadable}};
+  const Object config{{"name", server_config_name(backend)}, {"defaultMode", kReadableByGroup}};
   Object all = Object::array(
       {Object{{"name", "config"}, {"configMap", config}},
        Object{{"name", kDataVolume}, {"emptyDir", {{"sizeLimit", quantity(kDataBytes)}}}}});
@@ -137,8 +137,9 @@ Object volumes(const CacheBackend& backend) {
   // Not optional: without its password the server would serve every client.
   const Object items =
       Object::array({Object{{"key", backend.spec.password->key}, {"path", "password"}}});
-  const Object secret{
-      {"secretName", backend.spec.password->name}, {"items", items}, {"defaultMode", kReadable}};
+  const Object secret{{"secretName", backend.spec.password->name},
+                      {"items", items},
+                      {"defaultMode", kReadableByGroup}};
   all.push_back(Object{{"name", "auth"}, {"secret", secret}});
   return all;
 }
@@ -156,7 +157,7 @@ Object pod_spec(const CacheBackend& backend, const Defaults& defaults, ServerIds
   const ManagedSpec& managed = *backend.spec.managed;
   Object spec{{"automountServiceAccountToken", false},
               {"enableServiceLinks", false},
-              {"terminationGracePeriodSeconds", kGraceSeconds},
+              {"terminationGracePeriodSeconds", kServerGraceSeconds},
               {"securityContext", security(ids)},
               {"containers", Object::array({container(backend, defaults)})},
               {"volumes", volumes(backend)}};

@@ -18,10 +18,6 @@ Object named(std::string_view name, std::string_view source, Object what) {
   return Object{{"name", name}, {std::string(source), std::move(what)}};
 }
 
-bool on_node(const CachePool& pool) {
-  return pool.spec.placement == api::Placement::kNode;
-}
-
 // A folder of the node for the pods of one pool: one arena is one trust domain.
 // Pod Security `baseline` refuses hostPath, so placement Node needs a privileged namespace.
 // The type DirectoryOrCreate lets the kubelet create the folder as root; larder-folders gives it to

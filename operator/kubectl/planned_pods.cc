@@ -4,6 +4,7 @@
 #include <array>
 
 #include "operator/api/names.h"
+#include "operator/kubectl/printable_text.h"
 #include "sidecar/base/text.h"
 
 namespace larder::kubectl {
@@ -12,15 +13,11 @@ namespace {
 using api::Object;
 
 // The API server adds five random letters to generateName.
-constexpr std::size_t kMostNameBytes = 50;  // of the prefix of a generated name
+constexpr std::size_t kMostPrefixBytes = 50;  // of the prefix of a generated name
 // Objects that a pod refers to by name, and that the same files may create.
 constexpr std::array<std::string_view, 7> kNeeded{"Namespace",     "ServiceAccount", "CachePool",
                                                   "PriorityClass", "RuntimeClass",   "StorageClass",
                                                   "CacheBackend"};
-
-std::string text(const Object& object, std::string_view path) {
-  return base::printable(api::text_at(object, path));
-}
 
 bool has_containers(const Object& pod) {
   const Object& containers = api::at(pod, "spec.containers");
@@ -103,7 +100,7 @@ Object pod_of(const PlannedPod& planned, const Object& object, const Object& fro
   for (const char* kept : {"annotations", "labels", "ownerReferences"})
     if (const Object& value = api::at(api::child(from, "metadata"), kept); !value.is_null())
       metadata[kept] = value;
-  const std::string name = planned.name.empty() ? "pod" : planned.name.substr(0, kMostNameBytes);
+  const std::string name = planned.name.empty() ? "pod" : planned.name.substr(0, kMostPrefixBytes);
   metadata["generateName"] = name.ends_with('-') ? name : name + "-";
   if (!planned.ns.empty()) metadata["namespace"] = planned.ns;
   if (planned.kind == "StatefulSet") add_claimed_volumes(object, pod["spec"]);
@@ -135,14 +132,14 @@ std::string PlannedPod::title(bool with_path) const {
 Planned planned_pods(const std::vector<Object>& objects) {
   Planned all;
   for (const Object& object : objects) {
-    PlannedPod planned{text(object, "kind"),
-                       text(object, "metadata.namespace"),
-                       text(object, "metadata.name"),
+    PlannedPod planned{printable_text(object, "kind"),
+                       printable_text(object, "metadata.namespace"),
+                       printable_text(object, "metadata.name"),
                        "",
                        1,
                        {},
                        {}};
-    if (planned.name.empty()) planned.name = text(object, "metadata.generateName");
+    if (planned.name.empty()) planned.name = printable_text(object, "metadata.generateName");
     if (std::ranges::find(kNeeded, planned.kind) != kNeeded.end())
       all.needed.push_back(planned.kind + " " + planned.name);
     const std::size_t before = all.pods.size();

@@ -1,17 +1,13 @@
 #include "operator/kubectl/pod_state.h"
 
 #include "operator/api/names.h"
+#include "operator/kubectl/printable_text.h"
 #include "sidecar/base/text.h"
 
 namespace larder::kubectl {
 namespace {
 
 using api::Object;
-
-// Invariant: text of pods, users and larderd is made printable before the terminal gets it.
-std::string text(const Object& object, std::string_view path) {
-  return base::printable(api::text_at(object, path));
-}
 
 bool has_container(const Object& pod, const char* list, std::string_view name) {
   for (const Object& container : api::at(pod, list))
@@ -35,9 +31,10 @@ std::vector<ContainerState> containers_of(const Object& pod) {
     if (api::is_injected(name)) continue;
     const Object& status = status_of(pod, name);
     seen.push_back({base::printable(name), api::truth_at(status, "ready"),
-                    api::number_at(status, "restartCount"), text(status, "state.waiting.reason"),
-                    text(status, "state.waiting.message"),
-                    text(status, "state.running.startedAt")});
+                    api::number_at(status, "restartCount"),
+                    printable_text(status, "state.waiting.reason"),
+                    printable_text(status, "state.waiting.message"),
+                    printable_text(status, "state.running.startedAt")});
   }
   return seen;
 }
@@ -73,9 +70,9 @@ PodState pod_seen(const Object& pod) {
   PodState seen;
   seen.view = reconcile::view_of(pod);
   make_printable(seen.view);
-  seen.created = text(pod, "metadata.creationTimestamp");
-  seen.node = text(pod, "spec.nodeName");
-  seen.phase = text(pod, "status.phase");
+  seen.created = printable_text(pod, "metadata.creationTimestamp");
+  seen.node = printable_text(pod, "spec.nodeName");
+  seen.phase = printable_text(pod, "status.phase");
   if (const auto pool = api::annotation(pod, api::kPoolAnnotation))
     seen.wanted_pool = base::printable(*pool);
   const auto by = api::annotation(pod, api::kInjectedAnnotation);  // VERSION/POOL
@@ -96,8 +93,8 @@ PodState pod_seen(const Object& pod) {
   // Only the controller: other owners do not create the pod.
   for (const Object& owner : api::at(pod, "metadata.ownerReferences")) {
     if (!api::truth_at(owner, "controller")) continue;
-    seen.owner_kind = text(owner, "kind");
-    seen.owner_name = text(owner, "name");
+    seen.owner_kind = printable_text(owner, "kind");
+    seen.owner_name = printable_text(owner, "name");
   }
   seen.containers = containers_of(pod);
   return seen;

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 6> kNotJudged{
     "(TooManyRequests)",      "(Unauthorized)"};
 
 // Each line becomes printable here: refusals quote fields of pods.
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> printable_lines(const std::string& text) {
   std::vector<std::string> lines;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -76,7 +76,7 @@ std::vector<std::string_view> values_in(std::string_view text) {
 Trial trial_of(const Kubectl::Heard& heard) {
   Trial trial;
   bool refused = false;
-  for (const std::string& line : lines_of(heard.err)) {
+  for (const std::string& line : printable_lines(heard.err)) {
     if (!refused && line.starts_with(kWarning)) {
       trial.warnings.push_back(line.substr(kWarning.size()));
     } else if (!refused && begins_a_refusal(line)) {

@@ -16,10 +16,6 @@ using api::Object;
 
 constexpr const char* kPrefixWithoutPools = "larder";
 
-void keep_first(Status& first, const Status& status) {
-  if (first.ok() && !status.ok()) first = status;
-}
-
 Owner owner_of(const api::CacheBackend& backend) {
   return {"CacheBackend", backend.ns, backend.name, backend.uid};
 }

@@ -10,10 +10,6 @@ namespace {
 using api::Object;
 using k8s::ObjectPtr;
 
-void keep_first(Status& first, const Status& status) {
-  if (first.ok() && !status.ok()) first = status;
-}
-
 // Objects of the namespace in the caches, and wanted objects that exist without a place in the
 // caches.
 Result<std::vector<ObjectPtr>> observe(k8s::ApiClient& client, const ChildCaches& caches,

@@ -22,6 +22,10 @@ struct Brought {
   std::size_t writes = 0;
 };
 
+inline void keep_first(Status& first, const Status& status) {
+  if (first.ok() && !status.ok()) first = status;
+}
+
 // Before bring() creates an object that no cache shows, bring() asks the API server: the object may
 // exist without the label and belong to another owner. Keeps no reference to `client`.
 Brought bring(k8s::ApiClient& client, const ChildCaches& caches, const Owner& owner,

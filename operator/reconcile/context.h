@@ -34,6 +34,9 @@ struct Done {
   std::chrono::milliseconds again{0};  // next reconcile; 0: at the next change
 };
 
+// Done::again for a change without an event that is about to come.
+inline constexpr std::chrono::milliseconds kSoon{1000};
+
 // Writes `status` if the object's status differs, and records an Event for a notable change. A
 // deleted object is no error.
 Status write_status(const Context& context, const k8s::Resource& resource,

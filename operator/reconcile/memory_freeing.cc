@@ -16,8 +16,6 @@ namespace {
 using api::Object;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kSoon{1000};
-
 k8s::Key key_of(const Object& pool) {
   return {api::namespace_of(pool), api::name_of(pool)};
 }

@@ -17,13 +17,8 @@ namespace {
 using api::Object;
 using std::chrono::milliseconds;
 
-// Intervals for changes without an event: pods that wait for pages, objects under deletion, more
-// pods to configure.
-constexpr milliseconds kSoon{1000}, kLater{60'000};
-
-void keep_first(Status& first, const Status& status) {
-  if (first.ok() && !status.ok()) first = status;
-}
+// For pods that wait for pages.
+constexpr milliseconds kLater{60'000};
 
 k8s::ObjectPtr of_kind(std::string_view kind, const std::vector<k8s::ObjectPtr>& objects) {
   const auto found = std::ranges::find_if(

@@ -130,7 +130,7 @@ int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_by
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-Status refused(const char* what) {
+Status wrong_files(const char* what) {
   ERR_clear_error();
   return {Code::kInvalidArgument, what};
 }
@@ -138,14 +138,14 @@ Status refused(const char* what) {
 // Sets the leaf and the following certificates as its chain.
 Status use_certificates(SSL_CTX* context, const std::string& pem) {
   const std::vector<std::string> chain = pki::split_bundle(pem);
-  if (chain.empty()) return refused("tls.crt holds no certificate in PEM");
+  if (chain.empty()) return wrong_files("tls.crt holds no certificate in PEM");
   for (std::size_t i = 0; i < chain.size(); ++i) {
     const std::unique_ptr<BIO, Free> bio(
         BIO_new_mem_buf(chain[i].data(), static_cast<int>(chain[i].size())));
     std::unique_ptr<X509, Free> one(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
-    if (one == nullptr) return refused("tls.crt holds a certificate that cannot be read");
+    if (one == nullptr) return wrong_files("tls.crt holds a certificate that cannot be read");
     if (i == 0 && SSL_CTX_use_certificate(context, one.get()) != 1)
-      return refused("tls.crt: the certificate cannot be served");
+      return wrong_files("tls.crt: the certificate cannot be served");
     // On success, add0 takes ownership.
     if (i > 0 && SSL_CTX_ctrl(context, SSL_CTRL_CHAIN_CERT, 0, one.get()) == 1)
       static_cast<void>(one.release());
@@ -159,9 +159,9 @@ Status use_key(SSL_CTX* context, const std::string& pem) {
   const auto no_password = [](char*, int, int, void*) { return 0; };
   const std::unique_ptr<EVP_PKEY, Free> key(
       PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr));
-  if (key == nullptr) return refused("tls.key holds no private key in PEM without a password");
+  if (key == nullptr) return wrong_files("tls.key holds no private key in PEM without a password");
   if (SSL_CTX_use_PrivateKey(context, key.get()) != 1)
-    return refused("tls.key does not belong to the certificate of tls.crt");
+    return wrong_files("tls.key does not belong to the certificate of tls.crt");
   return {};
 }
 
@@ -171,11 +171,11 @@ Status use_key(SSL_CTX* context, const std::string& pem) {
 // must not stop the webhook.
 Status TlsAcceptor::serve(const pki::KeyPair& pair) {
   const Result<pki::CertificateFacts> facts = pki::read_certificate(pair.certificate);
-  if (!facts.ok()) return refused("tls.crt holds no certificate in PEM");
+  if (!facts.ok()) return wrong_files("tls.crt holds no certificate in PEM");
   // ready() relies on the end: without it /readyz would report no certificate although one is
   // served.
   if (facts->validity.not_after_s == 0)
-    return refused("tls.crt: the end of the certificate's validity cannot be read");
+    return wrong_files("tls.crt: the end of the certificate's validity cannot be read");
   const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
   if (context == nullptr) return {Code::kResourceExhausted, "OpenSSL gives no context"};
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);

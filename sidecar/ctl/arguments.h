@@ -35,4 +35,9 @@ struct Arguments {
 // Options may stand anywhere. An error is a sentence, and begins with the wrong word.
 Result<Arguments> parse_arguments(std::span<const std::string_view> words);
 
+// The error of a command line that larderctl cannot use.
+inline Status wrong(const std::string& why) {
+  return {Code::kInvalidArgument, why};
+}
+
 }  // namespace larder::ctl

@@ -14,11 +14,6 @@ namespace {
 
 // Exit statuses for scripts: a warning is not a failure of the check.
 constexpr int kExitWarnings = 1;
-constexpr int kExitUnusable = 2;
-
-Status wrong(const std::string& why) {
-  return {Code::kInvalidArgument, why};
-}
 
 // The configuration from the URL and its options, or else the configuration of larderd.
 Result<config::Config> configured(const Arguments& arguments) {

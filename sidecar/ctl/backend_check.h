@@ -9,6 +9,9 @@
 
 namespace larder::ctl {
 
+// Also the status of errors before the check.
+inline constexpr int kExitUnusable = 2;
+
 // Exit status 0: good; 1: usable, with warnings; 2: larderd cannot use the server. An error: wrong
 // words or a wrong configuration, before any question to the server. Takes 20 s at most.
 Result<Outcome> check_backend(const Arguments& arguments);

@@ -6,6 +6,7 @@
 
 #include "sidecar/base/text.h"
 #include "sidecar/ctl/answer_json.h"
+#include "sidecar/ctl/screen_lines.h"
 
 namespace larder::ctl {
 namespace {
@@ -16,10 +17,6 @@ constexpr std::array<std::string_view, 3> kTitles{"CANNOT BE USED", "Warnings", 
 constexpr std::array<const char*, 3> kWeights{"unusable", "warning", "note"};
 constexpr std::array<const char*, 3> kModes{"standalone", "sentinel",
                                             "cluster"};  // by remote::Mode
-
-std::string line(std::string_view name, const std::string& value) {
-  return "  " + base::column(name, 16) + value + "\n";
-}
 
 // An unknown fact shows "not told": the user may not be allowed to run INFO or CONFIG GET.
 std::string known(const std::string& text) {

@@ -28,7 +28,6 @@ namespace {
 
 constexpr std::size_t kHelpColumn = 24;
 constexpr bool kForPods = true;
-constexpr int kExitUnusable = 2;  // of `backend check`, also for errors before the check
 
 // The same configuration as larderd's, so that larderctl in larderd's container needs no option.
 Result<std::string> admin_socket(const Arguments& arguments) {
@@ -246,10 +245,6 @@ constexpr auto kCommands = std::to_array<Command>({
      "configured URL. Exit status 0: yes; 1: with warnings; 2: no",
      check_backend, kExitUnusable},
 });
-
-Status wrong(const std::string& why) {
-  return {Code::kInvalidArgument, why};
-}
 
 // "  NAME OPERANDS    help", with further lines of the help indented.
 std::string help_line(std::string_view head, std::string_view help) {

@@ -1,13 +1,10 @@
 #include "sidecar/ctl/peers_screen.h"
 
 #include "sidecar/base/text.h"
+#include "sidecar/ctl/screen_lines.h"
 
 namespace larder::ctl {
 namespace {
-
-std::string line(std::string_view name, const std::string& value) {
-  return "  " + base::column(name, 16) + value + "\n";
-}
 
 // Two directions: the peers that this larderd asks, and the peers that ask here. Either may be off.
 std::string asked(const Snapshot& now) {

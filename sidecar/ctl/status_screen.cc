@@ -2,15 +2,10 @@
 
 #include "sidecar/base/text.h"
 #include "sidecar/ctl/peers_screen.h"
+#include "sidecar/ctl/screen_lines.h"
 
 namespace larder::ctl {
 namespace {
-
-constexpr int kBarWidth = 30;
-
-std::string line(std::string_view name, const std::string& value) {
-  return "  " + base::column(name, 16) + value + "\n";
-}
 
 std::string hit_share(const ModelCounts& counts) {
   return base::percent_text(static_cast<double>(counts.hit), static_cast<double>(counts.asked));

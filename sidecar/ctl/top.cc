@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "sidecar/base/text.h"
+#include "sidecar/ctl/screen_lines.h"
 
 namespace larder::ctl {
 namespace {
 
-constexpr int kBarWidth = 30;
 constexpr std::size_t kNameColumn = 16, kNowColumn = 18, kEngineColumn = 34, kCountColumn = 14;
 constexpr const char* kNoRate = "-";
 
@@ -82,7 +82,7 @@ std::string rates(const Snapshot& now, const std::optional<Snapshot>& before) {
   return text;
 }
 
-std::string memory(const MemoryState& memory) {
+std::string memory_row(const MemoryState& memory) {
   const auto used = static_cast<double>(memory.used_bytes),
              capacity = static_cast<double>(memory.capacity_bytes);
   return base::column("memory", kNameColumn) + base::bar(used, capacity, kBarWidth) + " " +
@@ -91,7 +91,7 @@ std::string memory(const MemoryState& memory) {
          "\n";
 }
 
-std::string disk(const TierState& disk) {
+std::string disk_row(const TierState& disk) {
   if (disk.place.empty()) return "";
   const auto used = static_cast<double>(disk.used_bytes),
              capacity = static_cast<double>(disk.capacity_bytes);
@@ -102,14 +102,14 @@ std::string disk(const TierState& disk) {
 }
 
 // No bar: the capacity of a shared server is not known here.
-std::string backend(const TierState& backend) {
+std::string backend_row(const TierState& backend) {
   if (backend.place.empty()) return "";
   return base::column("backend", kNameColumn) + backend.place + ", " +
          base::bytes_text(backend.put_bytes) + " written, " + base::bytes_text(backend.got_bytes) +
          " brought up" + (backend.reason.empty() ? "" : ", DEGRADED: " + backend.reason) + "\n";
 }
 
-std::string sessions(const std::vector<SessionState>& attached) {
+std::string session_rows(const std::vector<SessionState>& attached) {
   std::string text =
       base::column("sessions", kNameColumn) + base::grouped(attached.size()) + " attached\n";
   for (const SessionState& session : attached)
@@ -130,8 +130,8 @@ std::optional<double> seconds_between(const Snapshot& now, const std::optional<S
 }
 
 std::string top_screen(const Snapshot& now, const std::optional<Snapshot>& before) {
-  return headline(now) + "\n" + rates(now, before) + "\n" + memory(now.memory) + disk(now.disk) +
-         backend(now.backend) + "\n" + sessions(now.sessions.attached);
+  return headline(now) + "\n" + rates(now, before) + "\n" + memory_row(now.memory) +
+         disk_row(now.disk) + backend_row(now.backend) + "\n" + session_rows(now.sessions.attached);
 }
 
 // The last headline stays: the user sees which larderd went away, and when.

@@ -9,7 +9,6 @@ namespace larder::store {
 using protocol::SlotState;
 
 namespace {
-constexpr std::size_t kPrefetchAhead = 8;
 // Slots are evicted in batches ahead of need, so that one scan of all holds serves many slots: at
 // most kMaxBatch, and at most a 256th of the slots of the size.
 constexpr std::uint32_t kMaxBatch = 4096;

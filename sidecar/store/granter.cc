@@ -11,7 +11,6 @@ using protocol::GrantStatus;
 using protocol::SlotState;
 
 namespace {
-constexpr std::size_t kPrefetchAhead = 8;
 // The most look-ups of families behind chunks that another engine has not stored yet, a message.
 constexpr std::uint32_t kMostClimb = kReserveEffort / 8;
 

@@ -12,8 +12,6 @@ using protocol::SlotState;
 
 namespace {
 
-constexpr std::uint64_t kPageBytes = protocol::kSlotAlignBytes;
-
 bool may_be_a_slot(const protocol::EntryView& view) {
   return view.piece_bytes != 0 && view.piece_bytes <= protocol::kMaxPieceBytes &&
          view.payload_bytes >= view.piece_bytes && view.payload_bytes <= protocol::kMaxPayloadBytes;

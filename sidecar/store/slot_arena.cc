@@ -7,7 +7,6 @@
 namespace larder::store {
 namespace {
 
-constexpr std::uint64_t kPageBytes = protocol::kSlotAlignBytes;
 constexpr std::uint32_t kFreeBit = 0x80000000;
 constexpr std::uint32_t kMaxExtents = 0xffff;  // SlotNote::extent has 16 bits
 

@@ -1,6 +1,6 @@
 // The records of SlotArena: an extent, which is a run of slots of one size, and a size of slots.
 //
-// Plain data without rules of their own. Pages are of protocol::kSlotAlignBytes.
+// Plain data without rules of their own.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,8 @@
 #include "shim/protocol/limits.h"
 
 namespace larder::store {
+
+inline constexpr std::uint64_t kPageBytes = protocol::kSlotAlignBytes;  // of the arena
 
 struct Extent {
   static constexpr std::uint32_t kNone = 0xffffffff;
@@ -38,7 +40,7 @@ struct SizeClass {
 // The length of a long extent and of a window: a 128th of the arena, at most 4096 slots.
 inline std::uint32_t long_extent_slots(std::uint64_t arena_bytes, std::uint32_t slot_pages) {
   constexpr std::uint64_t kExtentShare = 128, kMaxExtentSlots = 4096;
-  const std::uint64_t slots = arena_bytes / protocol::kSlotAlignBytes / kExtentShare / slot_pages;
+  const std::uint64_t slots = arena_bytes / kPageBytes / kExtentShare / slot_pages;
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(slots, 1, kMaxExtentSlots));
 }
 

@@ -2,21 +2,19 @@
 
 #include <algorithm>
 
+#include "operator/webhook/inject/pod_form.h"
+
 namespace larder::webhook {
 namespace {
 
 using api::Object;
-
-bool has(const Object& list, const Object& value) {
-  return list.is_array() && std::ranges::find(list, value) != list.end();
-}
 
 // Whether a rule of a node affinity allows a node with one of these values of the label.
 bool allows(const Object& rule, const std::string& key, const Object& values) {
   if (api::text_at(rule, "key") != key) return true;
   const std::string how = api::text_at(rule, "operator");
   const Object& listed = api::child(rule, "values");
-  const auto is_listed = [&listed](const Object& value) { return has(listed, value); };
+  const auto is_listed = [&listed](const Object& value) { return lists(listed, value); };
   if (how == "In") return std::ranges::any_of(values, is_listed);
   if (how == "NotIn") return !std::ranges::all_of(values, is_listed);
   return how != "DoesNotExist";
@@ -25,7 +23,7 @@ bool allows(const Object& rule, const std::string& key, const Object& values) {
 // Whether the pod may run on a node with one of these values of the label.
 bool may_run_with(const Object& pod, const std::string& key, const Object& values) {
   const Object& own = api::child(api::at(pod, "spec.nodeSelector"), key);
-  if (!own.is_null() && !has(values, own)) return false;
+  if (!own.is_null() && !lists(values, own)) return false;
   const Object& required =
       api::at(pod, "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution");
   const Object& terms = api::child(required, "nodeSelectorTerms");

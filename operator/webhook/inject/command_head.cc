@@ -4,6 +4,7 @@
 #include <array>
 
 #include "operator/webhook/inject/lost_environment.h"
+#include "operator/webhook/inject/shell_words.h"
 #include "operator/webhook/inject/starters.h"
 
 namespace larder::webhook {
@@ -18,9 +19,6 @@ constexpr std::array<std::string_view, 4> kModules{
     "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server",
     "vllm.entrypoints.launchers.api_server.entry", "huggingfaceserver"};
 
-bool one_of(std::string_view text, const auto& all) {
-  return std::ranges::find(all, text) != all.end();
-}
 // A word without text is decided by an expansion and equals no known word.
 bool is(Words argv, std::size_t at, std::string_view text) {
   return at < argv.size() && argv[at] && *argv[at] == text;

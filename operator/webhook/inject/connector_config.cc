@@ -9,19 +9,20 @@ namespace {
 
 using api::Object;
 
-constexpr const char* kName = "LarderConnector";
+constexpr const char* kOwnConnector = "LarderConnector";
 
 // kv_both: the engine loads from and stores into the cache. vLLM imports the connector from the
 // module path.
 Object own_config(int chunk_tokens) {
-  Object config = {
-      {"kv_connector", kName}, {"kv_connector_module_path", "larder.vllm"}, {"kv_role", "kv_both"}};
+  Object config = {{"kv_connector", kOwnConnector},
+                   {"kv_connector_module_path", "larder.vllm"},
+                   {"kv_role", "kv_both"}};
   if (chunk_tokens > 0) config["kv_connector_extra_config"] = {{"chunk_tokens", chunk_tokens}};
   return config;
 }
 
 bool is_larder(const Object& config) {
-  return api::text_at(config, "kv_connector") == kName;
+  return api::text_at(config, "kv_connector") == kOwnConnector;
 }
 
 // Whether a MultiConnector has Larder at any depth.

@@ -8,7 +8,7 @@ namespace larder::webhook {
 namespace {
 
 using api::Object;
-using Kind = ContainerVariable::Kind;
+using VariableKind = ContainerVariable::Kind;
 
 // A pod's own resources and most fields (name, IP) are written by Kubernetes and hold no flags.
 // Annotations and labels are written by users.
@@ -16,10 +16,11 @@ ContainerVariable from_elsewhere(const Object& source) {
   if (!api::at(source, "resourceFieldRef").is_null()) return {};
   const std::string field = api::text_at(source, "fieldRef.fieldPath");
   if (field.starts_with("metadata.annotations") || field.starts_with("metadata.labels"))
-    return {Kind::kUnread, "", "the value is in " + field};
+    return {VariableKind::kUnread, "", "the value is in " + field};
   if (!field.empty()) return {};
   const bool secret = !api::at(source, "secretKeyRef").is_null();
-  return {Kind::kUnread, "", secret ? "the value is in a Secret" : "the value is in a ConfigMap"};
+  return {VariableKind::kUnread, "",
+          secret ? "the value is in a Secret" : "the value is in a ConfigMap"};
 }
 
 // The value that one entry of envFrom gives a variable. An unread entry may set every variable with
@@ -28,10 +29,10 @@ ContainerVariable from_source(const Object& source, const std::string& name) {
   const std::string prefix = api::text_at(source, "prefix");
   if (!name.starts_with(prefix)) return {};
   const Object& data = api::child(source, kRead);
-  if (!data.is_object()) return {Kind::kUnread, "", "envFrom may set the variable"};
+  if (!data.is_object()) return {VariableKind::kUnread, "", "envFrom may set the variable"};
   const Object& value = api::child(data, name.substr(prefix.size()));
   if (!value.is_string()) return {};
-  return {Kind::kText, value.get_ref<const std::string&>(), ""};
+  return {VariableKind::kText, value.get_ref<const std::string&>(), ""};
 }
 
 // A later entry of envFrom replaces the variables of earlier entries.
@@ -39,7 +40,7 @@ ContainerVariable from_sources(const Object& sources, const std::string& name, b
   if (!sources.is_array()) return {};
   for (auto source = sources.rbegin(); source != sources.rend(); ++source)
     if (ContainerVariable found = from_source(*source, name);
-        found.kind == Kind::kText || (found.kind == Kind::kUnread && unread_counts))
+        found.kind == VariableKind::kText || (found.kind == VariableKind::kUnread && unread_counts))
       return found;
   return {};
 }
@@ -53,8 +54,9 @@ ContainerVariable found_in(const Object& container, const std::string& name, boo
       if (api::text_at(variable, "name") == name) found = &variable;
   if (found == nullptr) return from_sources(api::at(container, "envFrom"), name, unread_counts);
   const Object& source = api::at(*found, "valueFrom");
-  return source.is_null() ? ContainerVariable{Kind::kText, api::text_at(*found, "value"), ""}
-                          : from_elsewhere(source);
+  return source.is_null()
+             ? ContainerVariable{VariableKind::kText, api::text_at(*found, "value"), ""}
+             : from_elsewhere(source);
 }
 
 }  // namespace
@@ -72,7 +74,7 @@ bool sets_variable(const Object& container, std::string_view name) {
     if (api::text_at(variable, "name") == name) return true;
   const Object& sources = api::at(container, "envFrom");
   return sources.is_array() && std::ranges::any_of(sources, [name](const Object& source) {
-           return from_source(source, std::string(name)).kind == Kind::kText;
+           return from_source(source, std::string(name)).kind == VariableKind::kText;
          });
 }
 

@@ -7,7 +7,7 @@ namespace larder::webhook {
 namespace {
 
 using api::Object;
-using Kind = CommandShape::Kind;
+using ShapeKind = CommandShape::Kind;
 
 constexpr std::size_t kMostNames = 200;  // bytes of container names in a sentence
 
@@ -22,15 +22,15 @@ std::string names_of(const Object& containers) {
 // Only shapes without readable words: scripts give their reasons in connector_flag.cc. `named`: the
 // pool names the container.
 std::string why_not(const Object& container, const CommandShape& shape, bool named) {
-  if (shape.kind == Kind::kUnseen)
+  if (shape.kind == ShapeKind::kUnseen)
     return "has neither command nor args, so the image alone decides vLLM's flags; write out the "
            "args";
   const Object& command = api::at(container, "command");
-  if ((shape.kind == Kind::kForeign && (!command.is_array() || command.empty())) ||
-      (shape.kind == Kind::kEntrypoint && !named && !are_engine_args(container)))
+  if ((shape.kind == ShapeKind::kForeign && (!command.is_array() || command.empty())) ||
+      (shape.kind == ShapeKind::kEntrypoint && !named && !are_engine_args(container)))
     return "has args that begin with a program, not with a model or a flag of vLLM; write `vllm "
            "serve` in front of vLLM's args";
-  if (shape.kind == Kind::kForeign)
+  if (shape.kind == ShapeKind::kForeign)
     return "has a command that is not known to start vLLM; start vLLM by `vllm serve`, or set "
            "spec.engine.flags of the pool to "
            "false and give vLLM the flag --kv-transfer-config yourself";
@@ -60,7 +60,7 @@ bool may_start_elsewhere(const Object& containers, std::size_t besides) {
     const CommandShape shape = shape_of(containers[at]);
     const Object& command = api::at(containers[at], "command");
     const bool unknown = command.is_array() && !command.empty() &&
-                         (shape.kind == Kind::kForeign || shape.kind == Kind::kScript);
+                         (shape.kind == ShapeKind::kForeign || shape.kind == ShapeKind::kScript);
     if (at != besides && unknown && !starts_engine(containers[at], shape)) return true;
   }
   return false;
@@ -123,7 +123,7 @@ Result<std::vector<EngineContainer>> find_engines(const Object& pod, const api::
     // A command that surely starts vLLM outweighs every image name.
     const CommandShape shape = shape_of(containers[at]);
     if (!starts_engine(containers[at], shape)) continue;
-    (shape.kind == Kind::kEntrypoint ? perhaps : surely).push_back({at, shape});
+    (shape.kind == ShapeKind::kEntrypoint ? perhaps : surely).push_back({at, shape});
   }
   if (!surely.empty()) return surely;
   if (!perhaps.empty()) return likeliest(containers, std::move(perhaps));

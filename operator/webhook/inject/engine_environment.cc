@@ -18,7 +18,7 @@ namespace {
 
 using api::Object;
 
-constexpr const char* kName = "PYTHONPATH";
+constexpr const char* kPathVariable = "PYTHONPATH";
 constexpr const char* kEarlier = "LARDER_ENGINE_PYTHONPATH";  // the value of valueFrom
 // KServe's images 0.17 to 0.20, for GPUs and for CPUs. A missing folder does no harm.
 constexpr const char* kImagesPath = ":/kserve-workspace/huggingfaceserver:/huggingfaceserver";
@@ -26,7 +26,8 @@ constexpr const char* kSocket = "LARDER_SOCKET";
 constexpr const char* kPool = "LARDER_POOL";
 
 std::string extended_path() {
-  return std::string(kName) + "=\"" + std::string(kPythonPath) + "${PYTHONPATH:+:$PYTHONPATH}\"";
+  return std::string(kPathVariable) + "=\"" + std::string(kPythonPath) +
+         "${PYTHONPATH:+:$PYTHONPATH}\"";
 }
 
 // Two entries of one name are legal, and the last one counts.
@@ -57,13 +58,14 @@ void prefix_python_path(Object& container) {
   const bool kserves = is_huggingface_server(container);
   Object& environment = container["env"];
   const std::string ours(kPythonPath), images = kserves ? kImagesPath : "";
-  Object* variable = find_variable(environment, kName);
+  Object* variable = find_variable(environment, kPathVariable);
   if (variable == nullptr) {
     // Kubernetes keeps an undefined $(NAME), which then is a missing folder.
     const Object& from = api::at(container, "envFrom");
-    return add_variable(
-        environment, kName,
-        from.is_array() && !from.empty() ? ours + ":$(" + kName + ")" + images : ours + images);
+    return add_variable(environment, kPathVariable,
+                        from.is_array() && !from.empty()
+                            ? ours + ":$(" + kPathVariable + ")" + images
+                            : ours + images);
   }
   if (!has_value_from(*variable)) {
     // An empty entry of PYTHONPATH means the current folder, so an empty value gets no colon.
@@ -76,7 +78,7 @@ void prefix_python_path(Object& container) {
   (*variable)["name"] = kEarlier;
   const std::ptrdiff_t at = variable - &environment[0];
   environment.insert(environment.begin() + at + 1,
-                     Object{{"name", kName}, {"value", ours + ":$(" + kEarlier + ")"}});
+                     Object{{"name", kPathVariable}, {"value", ours + ":$(" + kEarlier + ")"}});
 }
 
 // Whether a variable's new value contains the old PYTHONPATH, directly or through other variables.
@@ -90,9 +92,10 @@ bool keeps_path(const ScriptEngines& script, const Assignment& one, std::set<std
       const std::string& rest = expansion.rest;
       if (!rest.empty() && std::string_view(":-+=?").find(rest[0]) == std::string_view::npos)
         continue;
-      if ((rest.starts_with('+') || rest.starts_with(":+")) && rest.find(kName) == rest.npos)
+      if ((rest.starts_with('+') || rest.starts_with(":+")) &&
+          rest.find(kPathVariable) == rest.npos)
         continue;
-      if (name == kName) return true;
+      if (name == kPathVariable) return true;
       if (name.empty() || seen.size() >= kMostInside || !seen.insert(name).second) continue;
       for (const Assignment& other : script.assignments())
         if (other.name == name && keeps_path(script, other, seen)) return true;
@@ -142,7 +145,7 @@ bool unsets_path(const ScriptEngines& script, const ScriptEngines::Command& comm
       std::span(command.words).subspan(head + 1), [&script](const ScriptWord& word) {
         const auto names = names_in(script, word);
         return !names ||
-               std::ranges::count(*names, kName) + std::ranges::count(*names, kSocket) > 0;
+               std::ranges::count(*names, kPathVariable) + std::ranges::count(*names, kSocket) > 0;
       });
 }
 
@@ -226,7 +229,7 @@ std::string lost_in(const ScriptEngines& script) {
     std::set<std::string> seen;
     if (one.name == kSocket)
       return "the script sets LARDER_SOCKET, which the pool sets; remove the assignment";
-    if (one.name == kName && !one.adds && !keeps_path(script, one, seen))
+    if (one.name == kPathVariable && !one.adds && !keeps_path(script, one, seen))
       return "the script replaces PYTHONPATH; write PYTHONPATH=FOLDER:$PYTHONPATH to keep the "
              "present value";
   }
@@ -252,10 +255,10 @@ std::string sets_path_unseen(const ScriptEngines::Command& command) {
   const std::string name = command.words[head_place(command.words)].text.value_or("");
   const bool declares = name == "declare" || name == "typeset" || name == "local";
   const bool loops = name == "for" || name == "select";
-  const bool bare =
-      std::ranges::any_of(command.words, [](const ScriptWord& word) { return word.text == kName; });
-  if (std::ranges::count(read_by(command), kName) > 0 || ((declares || loops) && bare))
-    return "`" + name + " " + kName + "`";
+  const bool bare = std::ranges::any_of(
+      command.words, [](const ScriptWord& word) { return word.text == kPathVariable; });
+  if (std::ranges::count(read_by(command), kPathVariable) > 0 || ((declares || loops) && bare))
+    return "`" + name + " " + kPathVariable + "`";
   return "";
 }
 
@@ -276,7 +279,7 @@ Status extend_at_engines(std::string& text, const ScriptEngines& script, const s
   std::vector<ScriptEdit> edits;
   for (std::size_t engine = 0; engine < script.count(); ++engine) {
     const bool has_own = std::ranges::any_of(script.assignments(), [&](const Assignment& one) {
-      return one.name == kName && one.command == script.command(engine);
+      return one.name == kPathVariable && one.command == script.command(engine);
     });
     if (has_own || !script.array(engine).empty()) return refused;
     edits.push_back(script.put_in_front(engine, "env " + extended_path()));

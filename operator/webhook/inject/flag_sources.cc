@@ -17,7 +17,7 @@ namespace larder::webhook {
 namespace {
 
 using api::Object;
-using Kind = FlagSource::Kind;
+using SourceKind = FlagSource::Kind;
 
 constexpr std::size_t kMostWritten = 60;          // bytes of an expansion in a sentence
 constexpr const char* kGaps = " \t\r\n\\\"'";     // between the words of a value
@@ -31,11 +31,12 @@ FlagSource worse(FlagSource one, FlagSource other) {
 }
 
 FlagSource connector(std::string what, std::string set) {
-  return set.empty() ? FlagSource{} : FlagSource{Kind::kConnector, std::move(what), std::move(set)};
+  return set.empty() ? FlagSource{}
+                     : FlagSource{SourceKind::kConnector, std::move(what), std::move(set)};
 }
 
 FlagSource unread(std::string what, std::string cause) {
-  return {Kind::kUnread, std::move(what), std::move(cause)};
+  return {SourceKind::kUnread, std::move(what), std::move(cause)};
 }
 
 std::string named(const std::string& name) {
@@ -44,7 +45,8 @@ std::string named(const std::string& name) {
 
 // The source in a known value: a connector, or flags and a model that take none.
 FlagSource of_value(const std::string& what, const std::string& value) {
-  if (FlagSource found = connector(what, set_in(value)); found.kind != Kind::kNone) return found;
+  if (FlagSource found = connector(what, set_in(value)); found.kind != SourceKind::kNone)
+    return found;
   std::vector<FlagWord> words;
   for (std::size_t at = 0; (at = value.find_first_not_of(kGaps, at)) != std::string::npos;) {
     const std::size_t end = std::min(value.find_first_of(kGaps, at), value.size());
@@ -52,7 +54,7 @@ FlagSource of_value(const std::string& what, const std::string& value) {
     at = end;
   }
   std::string why = refused_by_flags(words);
-  return why.empty() ? FlagSource{} : FlagSource{Kind::kRefused, what, std::move(why)};
+  return why.empty() ? FlagSource{} : FlagSource{SourceKind::kRefused, what, std::move(why)};
 }
 
 bool is_model_flag(const std::string& word) {
@@ -63,8 +65,8 @@ bool is_model_flag(const std::string& word) {
 // model without connectors matters wherever the word is the model.
 bool counts(const FlagSource& found, std::span<const FlagWord> words, std::size_t at,
             bool takes_model) {
-  if (found.kind <= Kind::kConnector || may_be_flags(words, at, takes_model)) return true;
-  if (found.kind == Kind::kUnread) return false;
+  if (found.kind <= SourceKind::kConnector || may_be_flags(words, at, takes_model)) return true;
+  if (found.kind == SourceKind::kUnread) return false;
   return at == 0 || is_model_flag(words[at].begins) ||
          is_model_flag(words[at - 1].text.value_or(""));
 }
@@ -153,10 +155,11 @@ std::string set_in(std::string text) {
 }
 
 std::string why_not(const FlagSource& source) {
-  if (source.kind == Kind::kConnector)
+  if (source.kind == SourceKind::kConnector)
     return source.what + " sets " + source.cause + "; write the flag into the command instead";
-  if (source.kind == Kind::kRefused) return source.what + " forbids a connector: " + source.cause;
-  if (source.kind == Kind::kUnread)
+  if (source.kind == SourceKind::kRefused)
+    return source.what + " forbids a connector: " + source.cause;
+  if (source.kind == SourceKind::kUnread)
     return source.what + " may hold a connector that the injector cannot read (" + source.cause +
            "); write the flags into the command or into env, and put a model or another single "
            "value in double quotes";

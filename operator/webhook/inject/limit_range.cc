@@ -13,7 +13,6 @@ namespace {
 
 using api::Object;
 
-constexpr std::string_view kCpu = "cpu";
 constexpr std::uint64_t kWholeCpu = 1000;  // with less, the kernel pauses larderd during a copy
 
 // Calls `visit` with each limit of a type and the LimitRange's name.

@@ -40,7 +40,7 @@ bool says_expandable(std::string_view text) {
   return false;
 }
 
-bool is_part(char c) {
+bool is_path_part(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.' || c == '/';
 }
 
@@ -49,7 +49,8 @@ bool has_flag(std::string_view text, const std::string& flag) {
   for (std::size_t at = text.find(flag); at != std::string_view::npos;
        at = text.find(flag, at + 1)) {
     const std::size_t end = at + flag.size();
-    if ((at == 0 || !is_part(text[at - 1])) && (end == text.size() || !is_part(text[end])))
+    if ((at == 0 || !is_path_part(text[at - 1])) &&
+        (end == text.size() || !is_path_part(text[end])))
       return true;
   }
   return false;

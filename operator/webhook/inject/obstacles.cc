@@ -4,6 +4,7 @@
 #include <array>
 
 #include "operator/api/names.h"
+#include "operator/webhook/inject/shell_words.h"
 
 namespace larder::webhook {
 namespace {
@@ -15,9 +16,6 @@ constexpr std::array<std::string_view, 9> kVolumes{
     api::kPayloadVolume, api::kConfigVolume, api::kDiskVolume,
     api::kAuthVolume,    api::kTlsVolume,    api::kPeersVolume};
 
-bool has(const auto& all, const std::string& name) {
-  return std::ranges::find(all, std::string_view(name)) != all.end();
-}
 std::string quoted(const std::string& name) {
   return "\"" + name + "\"";
 }
@@ -59,7 +57,7 @@ std::string of_names(const Input& input) {
       if (const std::string name = api::text_at(container, "name"); api::is_injected(name))
         return "the pod has a container " + quoted(name) + rename + "container";
   for (const Object& volume : api::at(input.pod, "spec.volumes"))
-    if (const std::string name = api::text_at(volume, "name"); has(kVolumes, name))
+    if (const std::string name = api::text_at(volume, "name"); one_of(name, kVolumes))
       return "the pod has a volume " + quoted(name) + rename + "volume";
   return "";
 }

@@ -98,4 +98,8 @@ Object& map_in(Object& parent, const char* key) {
   return map;
 }
 
+bool lists(const Object& list, const Object& value) {
+  return list.is_array() && std::ranges::find(list, value) != list.end();
+}
+
 }  // namespace larder::webhook

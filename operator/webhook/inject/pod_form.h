@@ -17,4 +17,7 @@ std::string wrong_form(const api::Object& pod);
 api::Object& list_in(api::Object& parent, const char* key);
 api::Object& map_in(api::Object& parent, const char* key);
 
+// Whether `list` is an array that holds `value`.
+bool lists(const api::Object& list, const api::Object& value);
+
 }  // namespace larder::webhook

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "operator/api/names.h"
+#include "operator/webhook/inject/pod_form.h"
 
 namespace larder::webhook {
 namespace {
@@ -24,10 +25,6 @@ bool has_host_path(const Object& pod) {
   return volumes.is_array() && std::ranges::any_of(volumes, [](const Object& volume) {
            return volume.is_object() && volume.contains("hostPath");
          });
-}
-
-bool lists(const Object& values, std::string_view wanted) {
-  return values.is_array() && std::ranges::find(values, Object(wanted)) != values.end();
 }
 
 // The field of a container's securityContext that the level forbids; "": none.

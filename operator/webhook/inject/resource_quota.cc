@@ -4,6 +4,7 @@
 #include <array>
 
 #include "operator/webhook/inject/cluster_classes.h"
+#include "operator/webhook/inject/pod_form.h"
 #include "operator/webhook/inject/resource_sums.h"
 #include "operator/webhook/inject/service_class.h"
 
@@ -14,10 +15,6 @@ using api::Object;
 
 constexpr std::uint64_t kOne = 1000;  // in thousandths
 constexpr std::string_view kClassSuffix = ".storageclass.storage.k8s.io/";
-
-bool lists(const Object& values, const std::string& value) {
-  return values.is_array() && std::ranges::find(values, Object(value)) != values.end();
-}
 
 // The rules of a scope selector, as in Kubernetes' evaluator of pods.
 bool matches_priority(const Object& requirement, const Object& pod) {

@@ -10,7 +10,6 @@ namespace {
 using api::Object;
 
 constexpr std::uint64_t kThousand = 1000;
-constexpr std::string_view kCpu = "cpu";
 
 const Object& resource_in(const Object& resources, std::string_view section,
                           std::string_view resource) {

@@ -12,6 +12,8 @@
 
 namespace larder::webhook {
 
+inline constexpr std::string_view kCpu = "cpu";
+
 // In thousandths of the resource's unit (processors, bytes). Empty: missing, or not a readable
 // quantity.
 using Amount = std::optional<std::uint64_t>;

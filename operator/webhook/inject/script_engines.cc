@@ -7,13 +7,10 @@
 
 #include "operator/webhook/inject/command_head.h"
 #include "operator/webhook/inject/shell_reader.h"
+#include "operator/webhook/inject/shell_words.h"
 
 namespace larder::webhook {
 namespace {
-
-// Commands whose operands NAME=VALUE set a variable for later commands.
-constexpr std::array<std::string_view, 5> kDeclaring{"export", "declare", "typeset", "readonly",
-                                                     "local"};
 
 // The name in NAME=, NAME+= and NAME[...]=; "": no assignment. `value`: index of the value in the
 // word's meaning.

@@ -6,6 +6,7 @@
 
 #include "operator/webhook/inject/command_head.h"
 #include "operator/webhook/inject/shell_expansion.h"
+#include "operator/webhook/inject/shell_words.h"
 
 namespace larder::webhook {
 namespace {
@@ -17,12 +18,6 @@ constexpr std::array<std::string_view, 4> kReaders{"read", "mapfile", "readarray
 // Words in front of a command that are no command themselves.
 constexpr std::array<std::string_view, 4> kInFront{"builtin", "command", "time", "coproc"};
 constexpr std::size_t kMostCarriers = 32;
-constexpr std::array<std::string_view, 5> kDeclaring{"export", "declare", "typeset", "readonly",
-                                                     "local"};
-
-bool one_of(std::string_view text, const auto& all) {
-  return std::ranges::find(all, text) != all.end();
-}
 
 // Whether the word behind an option of read or mapfile is the option's value: read -p PROMPT. The
 // -t of mapfile has no value.

@@ -10,7 +10,7 @@ namespace {
 
 using api::Object;
 
-constexpr const char* kCpu = "1";
+constexpr const char* kOneProcessor = "1";
 // No whole number: the kubelet's static policy would give the container exclusive CPUs. With the
 // option full-pcpus-only the kubelet refuses a pod for an odd number (SMTAlignmentError).
 constexpr const char* kGuaranteedCpu = "1100m";
@@ -56,7 +56,7 @@ void limit_cpu(Object& container) {
   if (limits.contains("cpu")) return;
   const std::string request = api::text_at(resources, "requests.cpu");
   const Result<std::uint64_t> milli = api::quantity_milli(request);
-  limits["cpu"] = milli.ok() && *milli > kMilli ? request : kCpu;
+  limits["cpu"] = milli.ok() && *milli > kMilli ? request : kOneProcessor;
 }
 
 void fit_storage(Object& container, const Object& pod, std::uint64_t added_bytes) {

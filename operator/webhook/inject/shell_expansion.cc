@@ -6,7 +6,7 @@
 namespace larder::webhook {
 namespace {
 
-using Kind = Expansion::Kind;
+using ExpansionKind = Expansion::Kind;
 
 // POSIX: letters, digits and _, not beginning with a digit.
 bool is_name(std::string_view text) {
@@ -18,18 +18,18 @@ bool is_name(std::string_view text) {
 // X, 1, @, ? and the like.
 // $? $$ $# $- and $! are numbers or letters and never a flag.
 Expansion parameter(std::string name, std::string rest) {
-  if (is_name(name)) return {Kind::kVariable, std::move(name), std::move(rest)};
+  if (is_name(name)) return {ExpansionKind::kVariable, std::move(name), std::move(rest)};
   if (name == "@" || name == "*" ||
       (!name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) != 0))
-    return {Kind::kPositional, "", std::move(rest)};
-  return {Kind::kHarmless, "", std::move(rest)};
+    return {ExpansionKind::kPositional, "", std::move(rest)};
+  return {ExpansionKind::kHarmless, "", std::move(rest)};
 }
 
 // The expansion inside ${...}.
 // ${!X} is the variable that X names; ${#X} is a length.
 Expansion braced(std::string_view inside) {
-  if (inside.starts_with('!')) return {Kind::kUnknown, "", ""};
-  if (inside.starts_with('#') && inside.size() > 1) return {Kind::kHarmless, "", ""};
+  if (inside.starts_with('!')) return {ExpansionKind::kUnknown, "", ""};
+  if (inside.starts_with('#') && inside.size() > 1) return {ExpansionKind::kHarmless, "", ""};
   std::size_t end = 0;
   while (end < inside.size() &&
          (std::isalnum(static_cast<unsigned char>(inside[end])) != 0 || inside[end] == '_'))
@@ -56,25 +56,26 @@ Expansion expansion_of(std::string_view written) {
   for (const std::string_view form : {"$$", "$`", "${$", "${`"})
     if (written.starts_with(form) && written.size() > form.size() &&
         written.substr(form.size()) != "}")
-      return {Kind::kUnknown, "", ""};
+      return {ExpansionKind::kUnknown, "", ""};
   if (written.starts_with("<(") || written.starts_with(">(") || written.starts_with("$(("))
-    return {Kind::kHarmless, "", ""};
+    return {ExpansionKind::kHarmless, "", ""};
   if (written.starts_with("${") && written.size() > 2)
     return braced(written.substr(2, written.size() - 3));
   // $'a\tb': escapes are not decoded, so a text with a backslash is unknown.
   if (written.starts_with("$'"))
-    return {written.find('\\') == std::string_view::npos ? Kind::kHarmless : Kind::kUnknown, "",
-            std::string(written.substr(1))};
-  if (written == "$") return {Kind::kHarmless, "", ""};
+    return {written.find('\\') == std::string_view::npos ? ExpansionKind::kHarmless
+                                                         : ExpansionKind::kUnknown,
+            "", std::string(written.substr(1))};
+  if (written == "$") return {ExpansionKind::kHarmless, "", ""};
   if (written.starts_with("$(") && written.size() > 2) {
     // "$(NAME)" is Kubernetes' form too. Longer texts, "$(cat f)", are commands of the shell.
     const std::string_view inside = written.substr(2, written.size() - 3);
-    return is_name(inside) ? Expansion{Kind::kKubernetes, std::string(inside), ""}
-                           : Expansion{Kind::kUnknown, "", ""};
+    return is_name(inside) ? Expansion{ExpansionKind::kKubernetes, std::string(inside), ""}
+                           : Expansion{ExpansionKind::kUnknown, "", ""};
   }
   if (written.starts_with('$') && written.size() > 1)
     return parameter(std::string(written.substr(1)), "");
-  return {Kind::kUnknown, "", ""};
+  return {ExpansionKind::kUnknown, "", ""};
 }
 
 }  // namespace larder::webhook

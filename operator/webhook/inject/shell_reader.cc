@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 14> kReserved{"if", "then", "else",  "eli
                                                      "do", "done", "while", "until", "{",
                                                      "}",  "!",    "in",    "esac"};
 
-bool is_name(char c) {
+bool is_name_character(char c) {
   return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 bool is_digit(char c) {
@@ -23,7 +23,8 @@ bool is_digit(char c) {
 
 bool is_descriptor(std::string_view word) {
   if (word.size() > 2 && word.starts_with('{') && word.ends_with('}'))
-    return !is_digit(word[1]) && std::ranges::all_of(word.substr(1, word.size() - 2), is_name);
+    return !is_digit(word[1]) &&
+           std::ranges::all_of(word.substr(1, word.size() - 2), is_name_character);
   return !word.empty() && std::ranges::all_of(word, is_digit);
 }
 
@@ -211,10 +212,12 @@ class ShellReader {
     if (in_array_ || word.meaning.size() < 2 || word.meaning.back().c != '=') return false;
     const std::size_t name =
         word.meaning.size() - (word.meaning[word.meaning.size() - 2].c == '+' ? 2 : 1);
-    return name > 0 &&
-           std::all_of(
-               word.meaning.begin(), word.meaning.begin() + static_cast<std::ptrdiff_t>(name),
-               [](const Cell& cell) { return is_name(cell.c) && cell.quotes == Quotes::kNone; });
+    return name > 0 && std::all_of(word.meaning.begin(),
+                                   word.meaning.begin() + static_cast<std::ptrdiff_t>(name),
+                                   [](const Cell& cell) {
+                                     return is_name_character(cell.c) &&
+                                            cell.quotes == Quotes::kNone;
+                                   });
   }
 
   // Newlines and comments are allowed between elements.
@@ -311,7 +314,7 @@ class ShellReader {
     if (c == '"' && quotes == Quotes::kNone) return static_cast<void>(++at_);
     // $12 is $1 and the text 2: digits take one character.
     std::size_t count = 1;
-    while (is_name(look(count)) && !is_digit(c)) ++count;
+    while (is_name_character(look(count)) && !is_digit(c)) ++count;
     if (count == 1 && c != '\0' &&
         (is_digit(c) || std::string_view("@*#?-!$").find(c) != std::string_view::npos))
       count = 2;
@@ -324,7 +327,7 @@ class ShellReader {
   // in args of Kubernetes. The two are one expansion, which nobody can read.
   bool names_by_value(ShellWord& word, Quotes quotes) {
     const bool spliced = at_ + 1 < text_.size() && text_[at_ + 1].unknown;
-    const bool escaped = look(1) == '$' && (is_name(look(2)) || look(2) == '{');
+    const bool escaped = look(1) == '$' && (is_name_character(look(2)) || look(2) == '{');
     if (!spliced && !escaped) return false;
     word.many = true;
     if (spliced) return take(word, 2, quotes, true), true;

@@ -15,15 +15,9 @@ namespace {
 using protocol::Verb;
 using testing_support::EngineClient;
 using testing_support::FakeSession;
-using testing_support::hash_of;
 using testing_support::hashes_of;
 using testing_support::PageLayout;
-
-std::vector<protocol::BlockHash> some_hashes(std::uint64_t count) {
-  std::vector<protocol::BlockHash> hashes;
-  for (std::uint64_t n = 0; n < count; ++n) hashes.push_back(hash_of(n));
-  return hashes;
-}
+using testing_support::some_hashes;
 
 class ActsTest : public testing::Test {
  protected:

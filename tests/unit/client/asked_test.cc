@@ -8,9 +8,7 @@ namespace larder::client {
 namespace {
 
 using testing_support::EngineClient;
-using testing_support::PageLayout;
-
-const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
+using testing_support::kPlainLayout;
 
 class RequestedHashesTest : public loop::testing_support::SidecarTest {
  protected:
@@ -19,7 +17,7 @@ class RequestedHashesTest : public loop::testing_support::SidecarTest {
 
 TEST_F(RequestedHashesTest, EveryHashOfARequestReachesTheEstimate) {
   start();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   ASSERT_TRUE(engine.client->wait_namespace(0, 5000).ok());
   EXPECT_TRUE(sidecar_->trace(std::nullopt).requests.empty());
@@ -41,7 +39,7 @@ TEST_F(RequestedHashesTest, EveryHashOfARequestReachesTheEstimate) {
 // request in its place.
 TEST_F(RequestedHashesTest, OnlySaltedRequestsAreCounted) {
   start();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   ASSERT_TRUE(engine.client->wait_namespace(0, 5000).ok());
   const std::uint64_t half = protocol::kEventSlots / 2, rounds = 4;  // two rounds of the ring

@@ -18,9 +18,7 @@ namespace {
 using testing_support::EngineClient;
 using testing_support::GatedClock;
 using testing_support::hash_of;
-using testing_support::PageLayout;
-
-const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
+using testing_support::kPlainLayout;
 
 // Lets the test stop the copies of chosen chunks, or fail the copies.
 class GatedEngine final : public testing_support::HostCopies {
@@ -47,7 +45,7 @@ class ClientFailureTest : public loop::testing_support::SidecarTest {
   void start_with_stored(std::uint32_t chunks,
                          const copy::CopyEngine& copies = copy::host_copy_engine()) {
     start();
-    engine_.emplace(config_.socket, kLayout, copies);
+    engine_.emplace(config_.socket, kPlainLayout, copies);
     ASSERT_TRUE(engine_->client->wait_attached(5000).ok());
     engine_->store(0, chunks);
     ASSERT_TRUE(engine_->await_present(0, chunks));
@@ -79,7 +77,7 @@ class ClientFailureTest : public loop::testing_support::SidecarTest {
 
 // covers F-001
 TEST_F(ClientFailureTest, MissingSidecarIsAMissAndALaterOneIsUsed) {
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   EXPECT_EQ(engine.client->wait_attached(50).code(), Code::kDeadlineExceeded);
   EXPECT_FALSE(engine.present(0, 1));
   EXPECT_EQ(engine.store(0, 2).refused, 2U);
@@ -120,7 +118,7 @@ TEST_F(ClientFailureTest, DeadSidecarMemoryIsUnmappedBeforeTheNextStarts) {
     return text.find("larder.arena") != std::string::npos;
   };
   start();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   EXPECT_TRUE(maps_the_arena());
   stop();
@@ -134,7 +132,7 @@ TEST_F(ClientFailureTest, DeadSidecarMemoryIsUnmappedBeforeTheNextStarts) {
 // covers F-076
 TEST_F(ClientFailureTest, ChunksStoredBeforeADropAreHiddenEvenWithSlowSidecar) {
   start(gated_clock_);
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   EXPECT_TRUE(wait([&] { return engine.store(0, 2).stored == 2; }));
   EXPECT_TRUE(engine.await_present(0, 2));
@@ -149,7 +147,7 @@ TEST_F(ClientFailureTest, ChunksStoredBeforeADropAreHiddenEvenWithSlowSidecar) {
 }
 
 TEST_F(ClientFailureTest, DropWithoutSidecarIsDeliveredLater) {
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   EXPECT_TRUE(engine.client->drop_namespace().ok());
   start();
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
@@ -226,7 +224,7 @@ TEST_F(ClientFailureTest, ClosingWithQueuedLoadsEndsThem) {
 // covers F-048
 TEST_F(ClientFailureTest, LateGrantIsReturned) {
   start(gated_clock_);
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   EXPECT_TRUE(wait([&] { return engine.store(0, 1).stored == 1; }))
       << "memory is touched: requests are granted";

@@ -14,6 +14,7 @@ namespace {
 using testing_support::EngineClient;
 using testing_support::hash_of;
 using testing_support::hashes_of;
+using testing_support::kPlainLayout;
 using testing_support::page_layouts;
 using testing_support::PageLayout;
 
@@ -47,11 +48,9 @@ TEST_P(ClientLayoutTest, StoredChunksAreLoaded) {
 INSTANTIATE_TEST_SUITE_P(Layouts, ClientLayoutTest, testing::ValuesIn(page_layouts()),
                          [](const auto& layout) { return layout.param.name; });
 
-const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
-
 TEST_F(ClientTest, TwoEnginesShare) {
   start();
-  EngineClient writer(config_.socket, kLayout), reader(config_.socket, kLayout);
+  EngineClient writer(config_.socket, kPlainLayout), reader(config_.socket, kPlainLayout);
   ASSERT_TRUE(writer.client->wait_attached(5000).ok() && reader.client->wait_attached(5000).ok());
   EXPECT_EQ(writer.store(0, 3).stored, 3U);
   ASSERT_TRUE(reader.await_present(0, 3));
@@ -61,11 +60,11 @@ TEST_F(ClientTest, TwoEnginesShare) {
 
 TEST_F(ClientTest, OtherNamespaceMissesAndLogsTheDifference) {
   start();
-  EngineClient one(config_.socket, kLayout, copy::host_copy_engine(), "dtype: bf16\n");
+  EngineClient one(config_.socket, kPlainLayout, copy::host_copy_engine(), "dtype: bf16\n");
   ASSERT_TRUE(one.client->wait_attached(5000).ok());
   one.store(0, 1);
   ASSERT_TRUE(one.await_present(0, 1));
-  EngineClient other(config_.socket, kLayout, copy::host_copy_engine(), "dtype: fp8\n");
+  EngineClient other(config_.socket, kPlainLayout, copy::host_copy_engine(), "dtype: fp8\n");
   ASSERT_TRUE(other.client->wait_attached(5000).ok());
   EXPECT_FALSE(other.present(0, 1));
   EXPECT_EQ(other.load(0, 1).status, Code::kNotFound);
@@ -76,7 +75,7 @@ TEST_F(ClientTest, OtherNamespaceMissesAndLogsTheDifference) {
 
 TEST_F(ClientTest, LookupCountsFromTheFirstChunk) {
   start();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   engine.store(0, 3);
   ASSERT_TRUE(engine.await_present(0, 3));
@@ -90,7 +89,7 @@ TEST_F(ClientTest, LookupCountsFromTheFirstChunk) {
 TEST_F(ClientTest, AHeldChunkIsNotEvicted) {
   config_.memory.size_bytes = 1 << 20;  // about 7 chunks of 132 KiB
   start();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   engine.store(0, 2);
   ASSERT_TRUE(engine.await_present(0, 2));
@@ -106,7 +105,7 @@ TEST_F(ClientTest, AHeldChunkIsNotEvicted) {
 
 TEST_F(ClientTest, DropNamespaceDropsIt) {
   start();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   engine.store(0, 2);
   ASSERT_TRUE(engine.await_present(0, 2));
@@ -117,7 +116,7 @@ TEST_F(ClientTest, DropNamespaceDropsIt) {
 // covers F-126
 TEST_F(ClientTest, AForkedChildIsRefused) {
   start();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   EXPECT_FALSE(engine.client->in_child());
   const pid_t child = ::fork();
@@ -129,7 +128,7 @@ TEST_F(ClientTest, AForkedChildIsRefused) {
 }
 
 TEST_F(ClientTest, WrongUseIsRefusedByName) {
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   Transfer transfer = engine.transfer(0, 1);
   transfer.pages[0] = testing_support::kPages;
   EXPECT_EQ(engine.client->load(transfer, 0).status().code(), Code::kInvalidArgument);

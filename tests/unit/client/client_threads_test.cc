@@ -14,7 +14,7 @@ namespace {
 using testing_support::EngineClient;
 using testing_support::PageLayout;
 
-const PageLayout kLayout{"plain", 2, 4, 4096, 0, false, 0};
+const PageLayout kSmallPages{"plain", 2, 4, 4096, 0, false, 0};
 
 // 1 MiB: 25 chunks of 36 KiB
 class ClientThreadsTest : public loop::testing_support::SidecarTest {};
@@ -40,7 +40,7 @@ void churn(EngineClient& engine, std::uint32_t seed, std::atomic<std::uint64_t>&
 
 TEST_F(ClientThreadsTest, StoresLoadsAndEvictionsAtOnce) {
   start();
-  EngineClient a(config_.socket, kLayout), b(config_.socket, kLayout);
+  EngineClient a(config_.socket, kSmallPages), b(config_.socket, kSmallPages);
   ASSERT_TRUE(a.client->wait_attached(5000).ok() && b.client->wait_attached(5000).ok());
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> loaded{0}, wrong{0};
@@ -66,7 +66,7 @@ TEST_F(ClientThreadsTest, StoresLoadsAndEvictionsAtOnce) {
 
 TEST_F(ClientThreadsTest, SidecarRestartsUnderLoad) {
   start();
-  EngineClient a(config_.socket, kLayout);
+  EngineClient a(config_.socket, kSmallPages);
   ASSERT_TRUE(a.client->wait_attached(5000).ok());
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> loaded{0}, wrong{0};

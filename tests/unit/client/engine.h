@@ -22,6 +22,11 @@ struct PageLayout {
   std::uint64_t offset_bytes = 0;  // of the first page
 };
 
+inline const PageLayout kPlainLayout{"plain", 2, 4, 16384, 0, false, 0};
+// Of two KV groups. The slots of the window are smaller and have extents of their own.
+inline const PageLayout kFullLayout{"full", 2, 4, 8192, 0, false, 0};
+inline const PageLayout kWindowLayout{"window", 3, 1, 4096, 0, false, 0};
+
 // vLLM's layout on GPUs with blocks of 16 tokens, and vLLM's layout on CPUs.
 inline std::vector<PageLayout> page_layouts() {
   // 16 tokens, 8 KV heads of 64 bf16, K or V
@@ -134,6 +139,12 @@ class Engine {
 
 inline protocol::BlockHash hash_of(std::uint64_t number) {
   return {(number + 1) * 0xd6e8feb86659fd93ULL, (number + 1) * 0xa0761d6478bd642fULL};
+}
+
+inline std::vector<protocol::BlockHash> some_hashes(std::uint64_t count) {
+  std::vector<protocol::BlockHash> hashes;
+  for (std::uint64_t n = 0; n < count; ++n) hashes.push_back(hash_of(n));
+  return hashes;
 }
 
 inline Hashes hashes_of(const std::vector<protocol::BlockHash>& hashes) {

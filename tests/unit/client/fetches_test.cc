@@ -15,14 +15,9 @@ using protocol::MessageType;
 using testing_support::FakeSession;
 using testing_support::hash_of;
 using testing_support::hashes_of;
+using testing_support::some_hashes;
 
 constexpr std::uint64_t kTier = protocol::kCapabilityAct | protocol::kCapabilityResidency;
-
-std::vector<protocol::BlockHash> some_hashes(std::uint64_t count) {
-  std::vector<protocol::BlockHash> hashes;
-  for (std::uint64_t n = 0; n < count; ++n) hashes.push_back(hash_of(n));
-  return hashes;
-}
 
 class FetchesTest : public testing::Test {
  protected:

@@ -19,9 +19,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing_support::EngineClient;
 using testing_support::hash_of;
-using testing_support::PageLayout;
+using testing_support::kPlainLayout;
 
-const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 constexpr std::uint64_t kChunkBytes = 2 * 4 * 16384;
 
 class JoiningEngine final : public testing_support::HostCopies {
@@ -57,7 +56,7 @@ class JoinedLoadsTest : public loop::testing_support::SidecarTest {
   }
   void start_with_stored(std::uint32_t chunks) {
     start();
-    engine_.emplace(config_.socket, kLayout, copies_);
+    engine_.emplace(config_.socket, kPlainLayout, copies_);
     ASSERT_TRUE(engine_->client->wait_attached(5000).ok());
     engine_->store(0, chunks);
     ASSERT_TRUE(engine_->await_present(0, chunks));

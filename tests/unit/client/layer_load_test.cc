@@ -18,7 +18,7 @@ using testing_support::page_layouts;
 using testing_support::PageLayout;
 
 constexpr std::uint32_t kLong = 10'000;
-const PageLayout kLayout{"plain", 4, 4, 16384, 0, false, 0};
+const PageLayout kFourLayers{"plain", 4, 4, 16384, 0, false, 0};
 
 // Lets the test stop the copies from some layer on, or fail one.
 class GatedParts final : public testing_support::HostCopies {
@@ -51,7 +51,7 @@ class LayerLoadTest : public loop::testing_support::SidecarTest {
     engine_.reset();
     stop();
   }
-  void start_with_stored(std::uint32_t chunks, const PageLayout& layout = kLayout) {
+  void start_with_stored(std::uint32_t chunks, const PageLayout& layout = kFourLayers) {
     if (!engine_) start();
     engine_.emplace(config_.socket, layout, copies_);
     ASSERT_TRUE(engine_->client->wait_attached(5000).ok());
@@ -71,9 +71,9 @@ class LayerLoadTest : public loop::testing_support::SidecarTest {
     const LayerPages& pages = engine_->engine.pages()[layer];
     std::uint64_t right = 0, all = 0;
     for (std::uint32_t place = 0; place < chunks; ++place) {
-      std::uint64_t at = layer * kLayout.blocks_per_chunk * kLayout.piece_bytes;
+      std::uint64_t at = layer * kFourLayers.blocks_per_chunk * kFourLayers.piece_bytes;
       for (const std::uint32_t page : engine_->engine.chunk_pages(place))
-        for (std::uint64_t i = 0; i < kLayout.piece_bytes; ++i, ++at, ++all)
+        for (std::uint64_t i = 0; i < kFourLayers.piece_bytes; ++i, ++at, ++all)
           right += pages.base[page * pages.stride_bytes + i] ==
                            testing_support::Engine::expected(hash_of(place), at)
                        ? 1

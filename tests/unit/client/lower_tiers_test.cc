@@ -12,9 +12,7 @@ namespace {
 using testing_support::EngineClient;
 using testing_support::hash_of;
 using testing_support::hashes_of;
-using testing_support::PageLayout;
-
-const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
+using testing_support::kPlainLayout;
 
 class ClientLowerTiersTest : public loop::testing_support::SidecarTest {
  protected:
@@ -58,7 +56,7 @@ class ClientLowerTiersTest : public loop::testing_support::SidecarTest {
 
 TEST_F(ClientLowerTiersTest, ChunksOnlyOnDiskAreFetchedHeldAndLoaded) {
   start_with_disk();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 4));
   ASSERT_TRUE(engine.client->lower_tiers().speed().has_value());
   EXPECT_TRUE(engine.client->lower_tiers().speed()->serving);
@@ -96,7 +94,7 @@ TEST_F(ClientLowerTiersTest, ChunksOnlyOnDiskAreFetchedHeldAndLoaded) {
 
 TEST_F(ClientLowerTiersTest, AdapterChunksAreSeenUnderTheirOwnNamespace) {
   start_with_disk();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 2));
   const Result<std::uint32_t> adapter =
       engine.client->add_namespace("engine: made-up\nadapter: x\n", "");
@@ -110,7 +108,7 @@ TEST_F(ClientLowerTiersTest, AdapterChunksAreSeenUnderTheirOwnNamespace) {
 
 TEST_F(ClientLowerTiersTest, DroppedChunksAreNotReachable) {
   start_with_disk();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 2));
   ASSERT_TRUE(engine.client->drop_namespace().ok());
   const Transfer chunks = engine.transfer(0, 2);
@@ -124,7 +122,7 @@ TEST_F(ClientLowerTiersTest, DroppedChunksAreNotReachable) {
 
 TEST_F(ClientLowerTiersTest, WithoutDiskNoChunkIsReachable) {
   start();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   ASSERT_EQ(engine.store(0, 2).stored, 2U);
   ASSERT_TRUE(engine.await_present(0, 2));

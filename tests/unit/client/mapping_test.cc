@@ -14,9 +14,7 @@ namespace larder::client {
 namespace {
 
 using testing_support::EngineClient;
-using testing_support::PageLayout;
-
-const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
+using testing_support::kPlainLayout;
 
 class MappingTest : public loop::testing_support::SidecarTest {
  protected:
@@ -43,7 +41,7 @@ class MappingTest : public loop::testing_support::SidecarTest {
 // covers F-003
 TEST_F(MappingTest, RestartedSidecarAndClientKeepTheArena) {
   start();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   std::uint64_t hold = 0;
   ASSERT_NO_FATAL_FAILURE(store_and_hold_two(engine, hold));
@@ -65,7 +63,7 @@ TEST_F(MappingTest, RestartedSidecarAndClientKeepTheArena) {
 TEST_F(MappingTest, HoldKeepsItsArenaMapped) {
   config_.memory.keep_on_exit = false;  // the next one has another arena
   start();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   std::uint64_t hold = 0;
   ASSERT_NO_FATAL_FAILURE(store_and_hold_two(engine, hold));
@@ -80,7 +78,7 @@ TEST_F(MappingTest, HoldKeepsItsArenaMapped) {
 TEST_F(MappingTest, ThreadsLookUpHoldAndLoadDuringSidecarRestarts) {
   config_.memory.keep_on_exit = false;
   start();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   const Transfer chunks = engine.transfer(0, 2);
   std::vector<std::jthread> threads;

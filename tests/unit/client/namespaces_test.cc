@@ -16,20 +16,19 @@ using testing_support::Engine;
 using testing_support::FakeSession;
 using testing_support::hash_of;
 using testing_support::hashes_of;
+using testing_support::kFullLayout;
+using testing_support::kWindowLayout;
 using testing_support::PageLayout;
 
 constexpr std::uint16_t kGroups[] = {0, 1};
-const PageLayout kFull{"full", 2, 4, 8192, 0, false, 0};
-// the slots are smaller: extents of their own
-const PageLayout kWindow{"window", 3, 1, 4096, 0, false, 0};
 
 // One process of an engine with two KV groups, the second of which keeps one block of each chunk.
 struct Process {
   Process(const std::string& socket, std::uint32_t shards, std::uint32_t layout_shard = 0,
-          const PageLayout& first = kFull, const std::string& fingerprint = "engine: made-up\n",
-          std::uint32_t state_groups = 0)
+          const PageLayout& first = kFullLayout,
+          const std::string& fingerprint = "engine: made-up\n", std::uint32_t state_groups = 0)
       : full(first),
-        window(kWindow),
+        window(kWindowLayout),
         client(std::make_unique<Client>(Options{socket, "process", 1}, copy::host_copy_engine())) {
     NamespaceSpec spec;
     spec.fingerprint = fingerprint;
@@ -110,7 +109,7 @@ TEST_F(NamespacesTest, ChunkIsPresentWhenEveryShardAndGroupIs) {
 
 TEST_F(NamespacesTest, PipelineShardsHaveTheirOwnLayers) {
   start();
-  PageLayout longer = kFull;
+  PageLayout longer = kFullLayout;
   longer.layers = 5;
   Process first(config_.socket, 2, 1), second(config_.socket, 2, 2, longer),
       scheduler(config_.socket, 2, 1);
@@ -153,7 +152,7 @@ TEST_F(NamespacesTest, AddedNamespacesAreIsolatedAndReopenedAfterRestart) {
 
 TEST_F(NamespacesTest, StatesHaveTheirOwnGroupsAndNamespace) {
   start();
-  Process process(config_.socket, 1, 0, kFull, "engine: made-up\n", 1);
+  Process process(config_.socket, 1, 0, kFullLayout, "engine: made-up\n", 1);
   ASSERT_TRUE(process.status.ok()) << process.status.to_string();
   const std::string text = "engine: made-up\nchunks: states\n";
   const std::uint32_t states = *process.client->add_namespace(text, "", NamespaceKind::kStates);
@@ -206,7 +205,7 @@ TEST_F(NamespacesTest, StatesHaveTheirOwnGroupsAndNamespace) {
 
 TEST_F(NamespacesTest, ClientWithOnlyStatesIsRefused) {
   start();
-  EXPECT_EQ(Process(config_.socket, 1, 0, kFull, "engine: made-up\n", 2).status.code(),
+  EXPECT_EQ(Process(config_.socket, 1, 0, kFullLayout, "engine: made-up\n", 2).status.code(),
             Code::kOutOfRange);
   Process tokens(config_.socket, 1);
   EXPECT_EQ(
@@ -216,7 +215,7 @@ TEST_F(NamespacesTest, ClientWithOnlyStatesIsRefused) {
 
 TEST_F(NamespacesTest, AClientAttachesBeforeItsFingerprintIsKnown) {
   start();
-  Process process(config_.socket, 1, 0, kFull, "");
+  Process process(config_.socket, 1, 0, kFullLayout, "");
   ASSERT_TRUE(process.status.ok()) << process.status.to_string();
   ASSERT_TRUE(process.client->wait_attached(5000).ok());
   EXPECT_FALSE(process.present(1)) << "number 0 is a miss";

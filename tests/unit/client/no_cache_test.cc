@@ -20,9 +20,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 using testing_support::EngineClient;
-using testing_support::PageLayout;
+using testing_support::kPlainLayout;
 
-const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 constexpr const char* kStart = "no cache for now, trying on: ";
 
 TEST(NoCacheLineTest, ContainsNoErrorCode) {
@@ -38,7 +37,7 @@ class NoCacheTest : public loop::testing_support::SidecarTest {
  protected:
   // The first line of an engine whose socket is `socket`.
   static std::string first_line(const std::string& socket) {
-    EngineClient engine(socket, kLayout);
+    EngineClient engine(socket, kPlainLayout);
     for (int i = 0; i < 1000; ++i) {
       if (const auto line = engine.client->next_log()) return *line;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -14,10 +14,9 @@ using testing_support::Engine;
 using testing_support::FakeSession;
 using testing_support::hash_of;
 using testing_support::hashes_of;
-using testing_support::PageLayout;
+using testing_support::kFullLayout;
+using testing_support::kWindowLayout;
 
-const PageLayout kFull{"full", 2, 4, 8192, 0, false, 0};
-const PageLayout kWindow{"window", 3, 1, 4096, 0, false, 0};
 const std::string kText = "engine: made-up\n";
 // Two shards of two groups: the first stage has windows alone.
 const std::vector<std::uint8_t> kNoFullInFirst{0, 1, 1, 1};
@@ -84,7 +83,7 @@ struct Stage {
   }
   bool present(std::uint64_t hash) const { return present({hash_of(hash)}) == 1; }
 
-  Engine full{kFull}, window{kWindow};
+  Engine full{kFullLayout}, window{kWindowLayout};
   std::unique_ptr<Client> client;
   std::uint32_t ns = 0;
   Status status;
@@ -186,7 +185,7 @@ TEST_F(PartsTest, ContradictionsAreRefusedByName) {
   Stage told(config_.socket, 1, false, kNoFullInFirst);
   EXPECT_EQ(told.client->set_parts(kNoFullInFirst).code(), Code::kFailedPrecondition);
   Client none({config_.socket, "none", 1}, copy::host_copy_engine());
-  const Group full = Engine(kFull).group(), window = Engine(kWindow).group();
+  const Group full = Engine(kFullLayout).group(), window = Engine(kWindowLayout).group();
   EXPECT_EQ(
       none.set_namespace(spec_of(2, 1, {without_layers(full), without_layers(window)})).code(),
       Code::kOutOfRange);
@@ -196,7 +195,7 @@ TEST_F(PartsTest, ContradictionsAreRefusedByName) {
 TEST_F(PartsTest, StatesHaveTheirOwnParts) {
   start();
   Client client({config_.socket, "states", 1}, copy::host_copy_engine());
-  const Group full = Engine(kFull).group(), state = Engine(kWindow).group();
+  const Group full = Engine(kFullLayout).group(), state = Engine(kWindowLayout).group();
   ASSERT_TRUE(client.set_namespace(spec_of(2, 1, {full, without_layers(state)}, 1)).ok());
   ASSERT_TRUE(client.set_parts(std::vector<std::uint8_t>{1, 0, 1, 1}).ok());
   const Result<std::uint32_t> states =

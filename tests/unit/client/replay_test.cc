@@ -17,7 +17,7 @@ using testing_support::hash_of;
 using testing_support::hashes_of;
 using testing_support::PageLayout;
 
-const PageLayout kLayout{"small", 1, 1, 4096, 0, false, 0};
+const PageLayout kOnePage{"small", 1, 1, 4096, 0, false, 0};
 constexpr std::uint64_t kSlotBytes = 8192;  // with the digest table
 constexpr std::size_t kStep = 4;            // chunks that an engine computes and stores at a time
 constexpr std::size_t kLoaded = 8;
@@ -28,7 +28,7 @@ class ReplayTest : public loop::testing_support::SidecarTest {
 
   // Looks up, holds, loads the last chunks of the hit, and stores the rest in steps.
   double hit_ratio(const std::vector<sizing::TracedRequest>& trace) {
-    EngineClient engine(config_.socket, kLayout);
+    EngineClient engine(config_.socket, kOnePage);
     EXPECT_TRUE(engine.client->wait_attached(5000).ok());
     sizing::Simulated sums;
     for (const sizing::TracedRequest& request : trace) {

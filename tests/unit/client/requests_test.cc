@@ -32,11 +32,6 @@ class RequestsTest : public testing::Test {
  protected:
   using End = decltype(Kind::State::reason);
 
-  static std::vector<protocol::BlockHash> some_hashes(std::uint64_t count) {
-    std::vector<protocol::BlockHash> hashes;
-    for (std::uint64_t n = 0; n < count; ++n) hashes.push_back(hash_of(n));
-    return hashes;
-  }
   Result<std::uint64_t> try_start(std::uint64_t count, std::uint32_t deadline_ms) {
     const auto hashes = some_hashes(count);
     return requests_.start(session_.attachment, hashes_of(hashes), deadline_ms);
@@ -139,7 +134,7 @@ TYPED_TEST(RequestsTest, OpenRequestsAreBounded) {
 }
 
 TYPED_TEST(RequestsTest, RequestWithoutHashesOrDeadlineIsRefused) {
-  const auto hashes = this->some_hashes(1);
+  const auto hashes = some_hashes(1);
   EXPECT_EQ(this->try_start(1, 0).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(this->try_start(0, 1).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(this->requests_.start(nullptr, hashes_of(hashes), 1).status().code(),

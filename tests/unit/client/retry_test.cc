@@ -25,9 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using testing_support::EngineClient;
-using testing_support::PageLayout;
-
-const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
+using testing_support::kPlainLayout;
 
 // covers F-106
 TEST(RetryTest, AbsentLarderdIsRetriedQuickly) {
@@ -103,7 +101,7 @@ class RefusalTest : public loop::testing_support::SidecarTest {
 // covers F-106
 TEST_F(RefusalTest, RefusedEngineRetriesRarelyAndFindsTheNextLarderdAtOnce) {
   std::optional<Refusing> refusing(std::in_place, config_.socket, Code::kResourceExhausted);
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   std::this_thread::sleep_for(milliseconds(3500));
   EXPECT_GE(refusing->tries, 2);
   EXPECT_LE(refusing->tries, 4);
@@ -117,7 +115,7 @@ TEST_F(RefusalTest, RefusedEngineRetriesRarelyAndFindsTheNextLarderdAtOnce) {
 // covers F-106
 TEST_F(RefusalTest, RefusalReasonIsAlwaysRead) {
   Refusing refusing(config_.socket, Code::kUnavailable);
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(wait([&] { return refusing.tries >= 12; }, 10));
   const std::string log = log_of(*engine.client);
   EXPECT_NE(log.find("all seats are taken"), std::string::npos) << log;
@@ -127,7 +125,7 @@ TEST_F(RefusalTest, RefusalReasonIsAlwaysRead) {
 // covers F-106
 TEST_F(RefusalTest, StoppingLarderdIsNotARefusal) {
   Refusing stopping(config_.socket, Code::kUnavailable);
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   EXPECT_TRUE(wait([&] { return stopping.tries >= 8; }));
 }
 
@@ -165,7 +163,7 @@ TEST_F(RefusalTest, ForbiddenSocketIsReportedWithModeAndGroupAndUsedOnceAllowed)
   {
     const AsNobody nobody;
     if (!nobody.changed()) GTEST_SKIP() << "another user can be had as root alone";
-    engine.emplace(config_.socket, kLayout);
+    engine.emplace(config_.socket, kPlainLayout);
     EXPECT_FALSE(engine->client->wait_attached(300).ok());
   }
   const std::string log = log_of(*engine->client);
@@ -183,7 +181,7 @@ TEST_F(RefusalTest, ForbiddenDirectoryIsReported) {
   {
     const AsNobody nobody;
     if (!nobody.changed()) GTEST_SKIP() << "another user can be had as root alone";
-    engine.emplace(config_.socket, kLayout);
+    engine.emplace(config_.socket, kPlainLayout);
     EXPECT_FALSE(engine->client->wait_attached(300).ok());
   }
   const std::string log = log_of(*engine->client);

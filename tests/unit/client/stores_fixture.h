@@ -12,8 +12,6 @@
 
 namespace larder::client::testing_support {
 
-inline const PageLayout kPlainLayout{"plain", 2, 4, 16384, 0, false, 0};
-
 // Stores wait at the gate until it is open, but for the first `free_turns`.
 class GatedStores final : public HostCopies {
  public:

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kFingerprint = "engine: one that upgrades\n";
+const std::string kUpgraded = "engine: one that upgrades\n";
 constexpr std::uint64_t kChunks = 3, kPayloadBytes = 8192, kPieceBytes = 4096;
 // A change of the restart format, of the disk's format or of a journal adds a fixture: the change
 // raises this number, and never edits a fixture.
@@ -57,7 +57,7 @@ class UpgradeTest : public SidecarTest {
     client_ = std::make_unique<Client>(config_.socket);
     client_->capabilities = protocol::kCapabilityResidency;
     client_->attach();
-    handle_ = client_->open_namespace(kFingerprint);
+    handle_ = client_->open_namespace(kUpgraded);
   }
   void store(std::uint64_t n) {
     const std::vector<protocol::Grant> grants =

@@ -11,8 +11,8 @@
 namespace larder::store::testing_support {
 namespace {
 
-constexpr std::uint64_t kSlots = 128;  // two slots a batch of eviction
-constexpr std::uint64_t kKeys = 256;
+constexpr std::uint64_t kRacedSlots = 128;  // two slots a batch of eviction
+constexpr std::uint64_t kRacedKeys = 256;
 
 // The bytes in a slot, from key and generation alone.
 std::uint64_t expected(std::uint64_t key, std::uint64_t generation) {
@@ -33,7 +33,7 @@ void read_for_ever(StoreBox& box, protocol::SessionRegion& region, std::uint64_t
   // the hold is the first one scanned: a long scan behind it gives the race its chance
   region.holds_used = 1024;
   while (!stop.load(std::memory_order_relaxed)) {
-    const std::uint64_t key = random() % kKeys;
+    const std::uint64_t key = random() % kRacedKeys;
     const auto view = box.find(key);
     if (!view) continue;
     result.wrong += view->root != expected(key, view->generation);
@@ -54,7 +54,7 @@ void read_for_ever(StoreBox& box, protocol::SessionRegion& region, std::uint64_t
 void store_many(StoreBox& box, std::uint64_t rounds) {
   std::mt19937_64 random(7);
   for (std::uint64_t i = 0; i < rounds; ++i) {
-    const std::uint64_t key = random() % kKeys;
+    const std::uint64_t key = random() % kRacedKeys;
     const protocol::Grant grant = box.reserve(1, key);
     if (grant.status != 0) continue;
     std::uint64_t* payload = words(box, grant.offset_bytes);
@@ -66,7 +66,7 @@ void store_many(StoreBox& box, std::uint64_t rounds) {
 }
 
 TEST(StoreConcurrency, ReadersNeverSeeWrongRootOrBytes) {
-  StoreBox box(kSlots);
+  StoreBox box(kRacedSlots);
   box.add_session(1);
   std::atomic<bool> stop{false};
   ReaderResult results[2];

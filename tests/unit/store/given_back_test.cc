@@ -8,8 +8,6 @@
 namespace larder::store::testing_support {
 namespace {
 
-constexpr SessionNumber kWriter = 1;
-
 class ReleasedNamespace : public testing::Test {
  protected:
   ReleasedNamespace() {

@@ -11,13 +11,13 @@
 namespace larder::store {
 namespace {
 
-constexpr std::uint32_t kSlots = 300, kClasses = 3;
+constexpr std::uint32_t kOrderedSlots = 300, kClasses = 3;
 
 class OrderModel {
  public:
   // `uses`: so far.
   explicit OrderModel(std::uint64_t uses = 0) : uses_(uses) {
-    for (std::uint32_t n = 0; n < kSlots; ++n) table_.take();
+    for (std::uint32_t n = 0; n < kOrderedSlots; ++n) table_.take();
   }
   // Becomes a candidate, or is used.
   void use(std::uint32_t slot, bool guest = false) {
@@ -53,7 +53,7 @@ class OrderModel {
   }
 
  private:
-  SlotTable table_{kSlots};
+  SlotTable table_{kOrderedSlots};
   Lru lru_{table_};
   std::list<std::uint32_t> order_;  // first to leave first
   std::map<std::uint32_t, std::list<std::uint32_t>::iterator> places_;
@@ -64,39 +64,39 @@ TEST(Lru, VictimsFollowTheOrderOfUse) {
   OrderModel model;
   std::mt19937 random(20261121);
   for (int step = 0; step < 20'000; ++step) {
-    const auto slot = static_cast<std::uint32_t>(random() % kSlots);
+    const auto slot = static_cast<std::uint32_t>(random() % kOrderedSlots);
     if (random() % 3 == 0 && model.has(slot)) {
       model.erase(slot);
     } else {
       model.use(slot);
     }
     if (step % 16 == 0) {
-      ASSERT_NO_FATAL_FAILURE(model.check(slot % kClasses, random() % (kSlots / 2)));
+      ASSERT_NO_FATAL_FAILURE(model.check(slot % kClasses, random() % (kOrderedSlots / 2)));
     }
   }
 }
 
 // A use after the wrap once counted as older than all uses before.
 TEST(Lru, OrderContinuesAcrossStampWrap) {
-  OrderModel model(kMostStamp - 3 * kSlots);
+  OrderModel model(kMostStamp - 3 * kOrderedSlots);
   for (std::uint32_t round = 0; round < 6; ++round)
-    for (std::uint32_t slot = 0; slot < kSlots; slot += 1 + round % 2) model.use(slot);
+    for (std::uint32_t slot = 0; slot < kOrderedSlots; slot += 1 + round % 2) model.use(slot);
   for (std::uint32_t size_class = 0; size_class < kClasses; ++size_class)
-    ASSERT_NO_FATAL_FAILURE(model.check(size_class, kSlots));
+    ASSERT_NO_FATAL_FAILURE(model.check(size_class, kOrderedSlots));
 }
 
 TEST(Lru, GuestsAreEvictedFirstInOrderOfUse) {
   OrderModel model;
   std::mt19937 random(20261126);
   for (int step = 0; step < 20'000; ++step) {
-    const auto slot = static_cast<std::uint32_t>(random() % kSlots);
+    const auto slot = static_cast<std::uint32_t>(random() % kOrderedSlots);
     if (random() % 3 == 0 && model.has(slot)) {
       model.erase(slot);
     } else {
       model.use(slot, random() % 4 == 0);
     }
     if (step % 16 == 0) {
-      ASSERT_NO_FATAL_FAILURE(model.check(slot % kClasses, random() % (kSlots / 2)));
+      ASSERT_NO_FATAL_FAILURE(model.check(slot % kClasses, random() % (kOrderedSlots / 2)));
     }
   }
 }
@@ -106,8 +106,9 @@ TEST(Lru, PlacedBelowIsDirectlyBeforeTheOther) {
   OrderModel model(kMostStamp - 5000);
   std::mt19937 random(20261127);
   for (int step = 0; step < 20'000; ++step) {
-    const auto slot = static_cast<std::uint32_t>(random() % kSlots);
-    const auto above = static_cast<std::uint32_t>((slot + kClasses * (1 + random() % 5)) % kSlots);
+    const auto slot = static_cast<std::uint32_t>(random() % kOrderedSlots);
+    const auto above =
+        static_cast<std::uint32_t>((slot + kClasses * (1 + random() % 5)) % kOrderedSlots);
     if (random() % 3 != 0 && above != slot && above % kClasses == slot % kClasses &&
         model.has(above)) {
       model.use_below(slot, above);
@@ -117,7 +118,7 @@ TEST(Lru, PlacedBelowIsDirectlyBeforeTheOther) {
       model.use(slot, random() % 4 == 0);
     }
     if (step % 16 == 0) {
-      ASSERT_NO_FATAL_FAILURE(model.check(slot % kClasses, random() % (kSlots / 2)));
+      ASSERT_NO_FATAL_FAILURE(model.check(slot % kClasses, random() % (kOrderedSlots / 2)));
     }
   }
 }

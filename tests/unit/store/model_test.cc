@@ -15,8 +15,8 @@ namespace {
 
 using protocol::GrantStatus;
 
-constexpr std::uint32_t kSlots = 24;
-constexpr std::uint64_t kKeys = 40;
+constexpr std::uint32_t kModelSlots = 24;
+constexpr std::uint64_t kModelKeys = 40;
 constexpr std::uint32_t kSessions = 3;
 constexpr std::uint32_t kHoldPlaces = 6;
 
@@ -29,7 +29,7 @@ struct Chunk {
 
 class Reference {
  public:
-  explicit Reference(std::uint64_t seed) : random_(seed), box_(kSlots) {
+  explicit Reference(std::uint64_t seed) : random_(seed), box_(kModelSlots) {
     for (SessionNumber s = 1; s <= kSessions; ++s) add_session(s);
     next_session_ = kSessions + 1;
   }
@@ -52,7 +52,7 @@ class Reference {
   }
 
   void check() {
-    for (std::uint64_t key = 0; key < kKeys; ++key) {
+    for (std::uint64_t key = 0; key < kModelKeys; ++key) {
       const auto found = box_.reader().find(name(key));
       const auto chunk = committed(key);
       ASSERT_EQ(found.has_value(), chunk != order_.end()) << "key " << key;
@@ -71,13 +71,14 @@ class Reference {
     // Every slot in one place, every byte in a free span or an extent.
     ASSERT_EQ(
         box_.free_slots() + order_.size() + granted_.size() + quarantined_.size() + doomed_.size(),
-        kSlots);
+        kModelSlots);
     std::uint64_t slots = 0, used = 0;
     for (const stats::SlotSizeStats& size : stats.slot_sizes) {
       slots += size.slots;
       used += size.used;
     }
-    ASSERT_EQ(slots * StoreBox::kSlotBytes + stats.unused_bytes, kSlots * StoreBox::kSlotBytes);
+    ASSERT_EQ(slots * StoreBox::kSlotBytes + stats.unused_bytes,
+              kModelSlots * StoreBox::kSlotBytes);
     ASSERT_EQ(used, order_.size() + granted_.size() + quarantined_.size() + doomed_.size());
   }
 
@@ -134,9 +135,9 @@ class Reference {
   // is held, pinned or being written; such families count as used, and twice as many are looked at
   // next.
   bool make_room() {
-    if (order_.size() + granted_.size() + quarantined_.size() + doomed_.size() < kSlots)
+    if (order_.size() + granted_.size() + quarantined_.size() + doomed_.size() < kModelSlots)
       return true;
-    std::size_t left = kSlots;
+    std::size_t left = kModelSlots;
     for (std::size_t batch = 1; left > 0; batch *= 2) {
       std::vector<std::uint64_t> victims;
       for (const Chunk& chunk : order_)
@@ -183,7 +184,7 @@ class Reference {
 
   void reserve() {
     const SessionNumber session = any_session();
-    const std::uint64_t key = pick(kKeys);
+    const std::uint64_t key = pick(kModelKeys);
     const protocol::Grant grant = box_.reserve(session, name(key));
     const bool pending = writing(key);
     if (committed(key) != order_.end()) {
@@ -235,7 +236,7 @@ class Reference {
   }
 
   void demote() {
-    const std::uint64_t key = pick(kKeys) / 2 * 2;
+    const std::uint64_t key = pick(kModelKeys) / 2 * 2;
     const protocol::BlockHash hash = name(key).hash;
     box_.store().families().demote(box_.handle(), std::span(&hash, 1));
     for (const auto& chunk : family(key))
@@ -243,7 +244,7 @@ class Reference {
   }
 
   void pin_or_unpin() {
-    const std::uint64_t key = pick(kKeys) / 2 * 2;
+    const std::uint64_t key = pick(kModelKeys) / 2 * 2;
     const protocol::BlockHash hash = name(key).hash;
     const auto members = family(key);
     if (pick(2) == 0) {
@@ -261,13 +262,13 @@ class Reference {
     const protocol::ActCounts counts =
         box_.store().families().pin(box_.handle(), std::span(&hash, 1));
     ASSERT_EQ(counts.absent, members.size() != 2);
-    ASSERT_EQ(counts.found, members.size() == 2 && pinned <= kSlots / protocol::kPinnedShare);
+    ASSERT_EQ(counts.found, members.size() == 2 && pinned <= kModelSlots / protocol::kPinnedShare);
     if (counts.found == 0) return;
     for (const auto& chunk : members) chunk->pinned = true;
   }
 
   void evict() {
-    const std::uint64_t key = pick(kKeys) / 2 * 2;
+    const std::uint64_t key = pick(kModelKeys) / 2 * 2;
     const protocol::BlockHash hash = name(key).hash;
     box_.store().families().evict(box_.handle(), std::span(&hash, 1));
     for (const auto& chunk : family(key)) {

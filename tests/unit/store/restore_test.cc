@@ -13,15 +13,18 @@ namespace {
 
 using protocol::SlotState;
 
-constexpr std::uint64_t kSlots = 16, kSlotBytes = StoreBox::kSlotBytes;
-constexpr SessionNumber kWriter = 1, kNew = 9;
+constexpr std::uint64_t kRestoredSlots = 16, kSlotBytes = StoreBox::kSlotBytes;
+constexpr SessionNumber kNew = 9;
 
 // One life: an index of its own over an arena that all share.
 struct Life {
   Life(std::byte* arena, std::uint64_t first_generation, std::uint64_t tier = 0)
-      : shape{kSlots * 2,          IndexShape::buckets_for(kSlots * 2),
-              kSlots * kSlotBytes, first_generation,
-              first_generation,    tier},
+      : shape{kRestoredSlots * 2,
+              IndexShape::buckets_for(kRestoredSlots * 2),
+              kRestoredSlots * kSlotBytes,
+              first_generation,
+              first_generation,
+              tier},
         index(zeroed_pages(shape.bytes())),
         region(zeroed_pages(sizeof(protocol::SessionRegion))),
         store(shape, index.get(), arena, stats),
@@ -101,7 +104,7 @@ class Restore : public testing::Test {
 
   const std::vector<EarlierName> names_{
       {one_shard("a\n")}, {one_shard("b\n")}, {one_shard("c\n", 512)}};
-  Memory arena_ = zeroed_pages(kSlots * kSlotBytes);
+  Memory arena_ = zeroed_pages(kRestoredSlots * kSlotBytes);
   Life first_{arena_.get(), 1000};
   std::uint32_t handle_ = 0, small_ = 0;
   std::optional<Life> second_;
@@ -145,7 +148,8 @@ TEST_F(RestoredPrompts, FromAnIndexWithoutLinksAreIndependent) {
   first_.header().parents_offset = 0;
   first_.header().version_minor = 8;
   const std::uint64_t bytes =
-      protocol::index_sizes(kSlots * 2, IndexShape::buckets_for(kSlots * 2)).total_bytes;
+      protocol::index_sizes(kRestoredSlots * 2, IndexShape::buckets_for(kRestoredSlots * 2))
+          .total_bytes;
   second_.emplace(arena_.get(), 5000);
   const Result<PreviousIndex> earlier = PreviousIndex::open(first_.index.get(), bytes);
   ASSERT_TRUE(earlier.ok()) << earlier.status().to_string();
@@ -162,10 +166,10 @@ TEST_F(RestoredPrompts, FromADamagedIndexAreKeptAndWalksEnd) {
   link(slot_of(1)) = slot_of(10) + 1;  // a circle
   link(slot_of(2)) = slot_of(2) + 1;   // itself
   link(slot_of(3)) = 0xffffffff;
-  link(slot_of(4)) = kSlots * 2 + 7;   // behind the table
-  link(slot_of(5)) = kSlots * 2;       // a number that no chunk has
-  link(slot_of(6)) = slot_of(25) + 1;  // a later one
-  link(slot_of(21)) = slot_of(6) + 1;  // an older one of another prompt
+  link(slot_of(4)) = kRestoredSlots * 2 + 7;  // behind the table
+  link(slot_of(5)) = kRestoredSlots * 2;      // a number that no chunk has
+  link(slot_of(6)) = slot_of(25) + 1;         // a later one
+  link(slot_of(21)) = slot_of(6) + 1;         // an older one of another prompt
   EXPECT_EQ(restore().kept, 16U);
   second_->store.end_recovery_grace();
   second_->add_session(kNew);
@@ -181,7 +185,7 @@ TEST_F(RestoredPrompts, FromADamagedIndexAreKeptAndWalksEnd) {
   for (std::uint64_t n = 1; n <= 10; ++n) EXPECT_TRUE(kept(n)) << n << ": used last";
   second_->clear();
   second_->store.sweep();
-  EXPECT_EQ(second_->filled().unused_bytes, kSlots * kSlotBytes);
+  EXPECT_EQ(second_->filled().unused_bytes, kRestoredSlots * kSlotBytes);
 }
 
 TEST_F(Restore, KeepsCommittedChunksWithSlotAndGeneration) {
@@ -225,13 +229,13 @@ TEST_F(Restore, LivingSessionsGrantsAreQuarantinedAndOthersFreed) {
   second_->store.end_recovery_grace();
   second_->add_session(kNew);
   std::uint64_t given = 0;
-  for (std::uint64_t n = 10; n < 10 + 2 * kSlots; ++n) {
+  for (std::uint64_t n = 10; n < 10 + 2 * kRestoredSlots; ++n) {
     const protocol::Grant grant = second_->reserve(kNew, again(n));
     given += grant.status == 0;
     EXPECT_TRUE(grant.status != 0 || grant.offset_bytes != living.offset_bytes)
         << "its writer may still write";
   }
-  EXPECT_EQ(given, kSlots - 1);
+  EXPECT_EQ(given, kRestoredSlots - 1);
   EXPECT_EQ(second_->reserve(kNew, again(1)).status, status_of(protocol::GrantStatus::kNoSpace))
       << "the key is free, only there is no room";
   EXPECT_EQ(second_->store.sessions().succeed(kNew, kWriter, {}, true), 1U);
@@ -269,12 +273,12 @@ TEST_F(Restore, SlotsWithPendingTierReadsAreSetAsideUnlessTheTierIsOpen) {
   second_->store.end_recovery_grace();
   second_->add_session(kNew);
   std::uint64_t given = 0;
-  for (std::uint64_t n = 10; n < 10 + 2 * kSlots; ++n) {
+  for (std::uint64_t n = 10; n < 10 + 2 * kRestoredSlots; ++n) {
     const protocol::Grant grant = second_->reserve(kNew, again(n));
     given += grant.status == 0;
     EXPECT_TRUE(grant.status != 0 || grant.offset_bytes != read.offset_bytes);
   }
-  EXPECT_EQ(given, kSlots - 1);
+  EXPECT_EQ(given, kRestoredSlots - 1);
 }
 
 // Its time to live would begin anew.
@@ -291,12 +295,12 @@ TEST_F(Restore, PromotedChunksKeepTheirOrigin) {
 }
 
 TEST_F(Restore, SlotsAreNotReusedDuringTheRecoveryGrace) {
-  for (std::uint64_t n = 0; n < kSlots - 1; ++n) first_.put(kWriter, key(n));
+  for (std::uint64_t n = 0; n < kRestoredSlots - 1; ++n) first_.put(kWriter, key(n));
   restore({kWriter});
   second_->add_session(kNew);
   EXPECT_EQ(second_->put(kNew, again(100)).status, 0U) << "free slots may be given";
   EXPECT_EQ(second_->put(kNew, again(101)).status, status_of(protocol::GrantStatus::kNoSpace));
-  for (std::uint64_t n = 0; n < kSlots - 1; ++n) EXPECT_TRUE(kept(n));
+  for (std::uint64_t n = 0; n < kRestoredSlots - 1; ++n) EXPECT_TRUE(kept(n));
   EXPECT_FALSE(first_.reader.dead()) << "engines still look up there";
   second_->store.end_recovery_grace();
   EXPECT_TRUE(first_.reader.dead());
@@ -308,7 +312,7 @@ TEST_F(Restore, SlotsAreNotReusedDuringTheRecoveryGrace) {
 
 TEST_F(Restore, ReannouncedHoldKeepsItsSlot) {
   std::vector<protocol::Grant> grants;
-  for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
+  for (std::uint64_t n = 0; n < kRestoredSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
   restore({kWriter});
   StoreBox::hold(second_->add_session(kNew), 0, grants[0]);
   second_->store.end_recovery_grace();
@@ -319,7 +323,7 @@ TEST_F(Restore, ReannouncedHoldKeepsItsSlot) {
 
 TEST_F(Restore, DyingSlotsStayHiddenAndWaitForReaders) {
   std::vector<protocol::Grant> grants;
-  for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
+  for (std::uint64_t n = 0; n < kRestoredSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
   StoreBox::hold(*reinterpret_cast<protocol::SessionRegion*>(first_.region.get()), 0, grants[3]);
   const protocol::BlockHash hash = key(3).hash;
   first_.store.families().evict(handle_, std::span(&hash, 1));
@@ -338,7 +342,7 @@ TEST_F(Restore, DyingSlotsStayHiddenAndWaitForReaders) {
 
 TEST_F(Restore, SlotsRemovedDuringTheGraceWaitForReaders) {
   std::vector<protocol::Grant> grants;
-  for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
+  for (std::uint64_t n = 0; n < kRestoredSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
   restore({kWriter});
   const protocol::BlockHash hash = key(3).hash;
   EXPECT_EQ(
@@ -351,7 +355,8 @@ TEST_F(Restore, SlotsRemovedDuringTheGraceWaitForReaders) {
   StoreBox::hold(region, 0, grants[3]);
   second_->store.end_recovery_grace();
   second_->store.sweep();
-  EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, kSlots - 1);
+  EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes,
+            kRestoredSlots - 1);
 }
 
 TEST_F(Restore, DroppedChunkIsHiddenInThePreviousIndex) {
@@ -374,12 +379,12 @@ TEST_F(Restore, BadChunkIsHiddenInThePreviousIndex) {
 // come back still find the chunk there.
 TEST_F(Restore, UnrestoredSlotsAreNotReusedDuringTheRecoveryGrace) {
   const protocol::Grant lost = first_.put(kWriter, key(100, 0));
-  for (std::uint64_t n = 1; n < kSlots; ++n) first_.put(kWriter, key(n));
+  for (std::uint64_t n = 1; n < kRestoredSlots; ++n) first_.put(kWriter, key(n));
   second_.emplace(arena_.get(), 5000);
   const std::vector<SessionNumber> alive{kWriter};
   const Store::Restored restored =
       second_->store.restore(first_.as_earlier(), std::span(names_).first(1), alive);
-  EXPECT_EQ(restored.kept, kSlots - 1);
+  EXPECT_EQ(restored.kept, kRestoredSlots - 1);
   EXPECT_EQ(restored.dropped, 1U);
   protocol::SessionRegion& region = second_->add_session(kNew);
   EXPECT_EQ(second_->reserve(kNew, again(200)).status, status_of(protocol::GrantStatus::kNoSpace));
@@ -431,8 +436,8 @@ TEST_F(Restore, DamagedEntriesAreDropped) {
       {"another root", [](auto& e) { e.root ^= 1; }, false},
       {"outside the arena", [](auto& e) { e.place = protocol::pack_halves(0x7fffffff, 4096); },
        true},
-      {"half outside", [](auto& e) { e.place = protocol::pack_halves(kSlots * 2 - 1, 4096); },
-       true},
+      {"half outside",
+       [](auto& e) { e.place = protocol::pack_halves(kRestoredSlots * 2 - 1, 4096); }, true},
       {"on top of an older one",
        [](auto& e) { e.place = protocol::pack_halves(protocol::low_half(e.place) - 1, 4096); },
        true},
@@ -471,24 +476,25 @@ TEST_F(Restore, DamagedEntriesAreDropped) {
 // covers F-011
 TEST_F(Restore, RandomDamageLeavesAConsistentStore) {
   std::mt19937_64 random(7);
-  for (std::uint64_t n = 0; n < kSlots; ++n) first_.put(kWriter, key(n));
+  for (std::uint64_t n = 0; n < kRestoredSlots; ++n) first_.put(kWriter, key(n));
   const std::size_t words = first_.shape.bytes() / 8;
   std::vector<std::uint64_t> good(words);
   auto* memory = reinterpret_cast<std::uint64_t*>(first_.index.get());
   std::copy_n(memory, words, good.begin());
-  const std::size_t entries = sizeof(protocol::IndexHeader) / 8, entry_words = kSlots * 2 * 8;
+  const std::size_t entries = sizeof(protocol::IndexHeader) / 8,
+                    entry_words = kRestoredSlots * 2 * 8;
   for (int round = 0; round < 3000; ++round) {
     for (int i = 0; i < 6; ++i) {
       const std::size_t at =
           random() % 8 == 0 ? random() % words : entries + random() % entry_words;
       const std::uint64_t from = memory[entries + random() % entry_words];
       memory[at] = random() % 3 == 0 ? from : memory[at] ^ (1ULL << random() % 64);
-      const auto slot = static_cast<std::uint32_t>(random() % (kSlots * 2));
+      const auto slot = static_cast<std::uint32_t>(random() % (kRestoredSlots * 2));
       if (random() % 2 == 0) {  // a liar that can compute a checksum
         protocol::EntryView view;
         const Result<PreviousIndex> earlier =
             PreviousIndex::open(first_.index.get(), first_.shape.bytes());
-        if (earlier.ok() && earlier->entry_count() == kSlots * 2)
+        if (earlier.ok() && earlier->entry_count() == kRestoredSlots * 2)
           first_.entry(slot).record = protocol::record_checksum(earlier->read(slot).view);
       }
     }
@@ -498,17 +504,17 @@ TEST_F(Restore, RandomDamageLeavesAConsistentStore) {
       second_.emplace(arena_.get(), 5000);
       const std::vector<SessionNumber> alive{kWriter, 77};
       const Store::Restored restored = second_->store.restore(*earlier, names_, alive);
-      EXPECT_LE(restored.kept, kSlots * 2);
+      EXPECT_LE(restored.kept, kRestoredSlots * 2);
       second_->store.end_recovery_grace();
       second_->add_session(kNew);
       const std::uint32_t handle = second_->open(names_[0].spec);
-      for (std::uint64_t n = 200; n < 200 + kSlots; ++n) second_->put(kNew, key(n, handle));
+      for (std::uint64_t n = 200; n < 200 + kRestoredSlots; ++n) second_->put(kNew, key(n, handle));
       second_->store.sessions().release_quarantine(kWriter);
       second_->store.sessions().release_quarantine(77);
       second_->clear();
       second_->store.sweep();
       const stats::Stats stats = second_->filled();
-      ASSERT_EQ(stats.unused_bytes, kSlots * kSlotBytes) << "round " << round;
+      ASSERT_EQ(stats.unused_bytes, kRestoredSlots * kSlotBytes) << "round " << round;
       ASSERT_EQ(stats.used_bytes, 0U);
     }
     std::copy(good.begin(), good.end(), memory);
@@ -516,7 +522,7 @@ TEST_F(Restore, RandomDamageLeavesAConsistentStore) {
 }
 
 TEST(PreviousIndexTest, UnreadableIndexIsReportedWithAReason) {
-  Memory arena = zeroed_pages(kSlots * kSlotBytes);
+  Memory arena = zeroed_pages(kRestoredSlots * kSlotBytes);
   Life life(arena.get(), 1000);
   const auto why = [&] {
     return PreviousIndex::open(life.index.get(), life.shape.bytes()).status();
@@ -533,7 +539,7 @@ TEST(PreviousIndexTest, UnreadableIndexIsReportedWithAReason) {
   life.header().restart_format = protocol::kRestartFormat;
   life.header().entry_count = 1ULL << 40;
   EXPECT_EQ(why().code(), Code::kDataLoss);
-  life.header().entry_count = kSlots * 2;
+  life.header().entry_count = kRestoredSlots * 2;
   life.header().dead = 2;
   EXPECT_EQ(why().code(), Code::kNotFound);
 }

@@ -17,6 +17,8 @@
 
 namespace larder::store::testing_support {
 
+inline constexpr SessionNumber kWriter = 1;
+
 using Memory = std::unique_ptr<std::byte, decltype(&std::free)>;
 
 inline Memory zeroed_pages(std::size_t bytes) {

@@ -14,7 +14,7 @@ namespace larder::desired {
 namespace {
 
 constexpr const char* kBackend = "{endpoints: ['r:6379'], password: {name: s}}";
-constexpr const char* kPool =
+constexpr const char* kPoolWithBackend =
     "{memory: {size: 1Gi}, disk: {size: 10Gi}, backendRef: {name: shared}}";
 
 config::Config loaded(const test::PoolCase& one) {
@@ -45,7 +45,7 @@ TEST(RestartHash, CoversSettingsThatNeedARestart) {
       "{memory: {size: 2Gi}, disk: {size: 10Gi}, backendRef: {name: shared}}",
       "{memory: {size: 1Gi}, disk: {size: 10Gi}, backendRef: {name: shared}, peers: {}}",
       "{memory: {size: 1Gi, numa: auto}, disk: {size: 10Gi}, backendRef: {name: shared}}"};
-  const test::PoolCase before = test::pool_case_of(kPool, kBackend);
+  const test::PoolCase before = test::pool_case_of(kPoolWithBackend, kBackend);
   int live = 0;
   for (const std::string& spec : pools) {
     const test::PoolCase after = test::pool_case_of(spec, kBackend);
@@ -58,14 +58,15 @@ TEST(RestartHash, CoversSettingsThatNeedARestart) {
 }
 
 TEST(RestartHash, CoversImageSecretsAndSecurity) {
-  const test::PoolCase before = test::pool_case_of(kPool, kBackend);
-  EXPECT_EQ(hash(before), hash(test::pool_case_of(kPool, kBackend)));
+  const test::PoolCase before = test::pool_case_of(kPoolWithBackend, kBackend);
+  EXPECT_EQ(hash(before), hash(test::pool_case_of(kPoolWithBackend, kBackend)));
   EXPECT_NE(hash(before),
-            hash(test::pool_case_of(kPool, "{endpoints: ['r:6379'], password: {name: other}}")));
-  EXPECT_NE(hash(before),
-            hash(test::pool_case_of(
-                kPool, "{endpoints: ['r:6379'], password: {name: s}, tls: {caSecret: c}}")));
-  EXPECT_NE(hash(before), hash(test::pool_case_of(kPool)));
+            hash(test::pool_case_of(kPoolWithBackend,
+                                    "{endpoints: ['r:6379'], password: {name: other}}")));
+  EXPECT_NE(hash(before), hash(test::pool_case_of(
+                              kPoolWithBackend,
+                              "{endpoints: ['r:6379'], password: {name: s}, tls: {caSecret: c}}")));
+  EXPECT_NE(hash(before), hash(test::pool_case_of(kPoolWithBackend)));
   test::PoolCase upgraded = before;
   upgraded.defaults.image = "larder:0.2.0";
   EXPECT_NE(hash(before), hash(upgraded));

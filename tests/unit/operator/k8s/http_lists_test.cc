@@ -102,7 +102,7 @@ TEST(HttpListTest, MalformedListIsAnError) {
   EXPECT_TRUE(none.client->list(resources::kPods, {}).ok());
 }
 
-std::string event(const std::string& type, const std::string& name) {
+std::string item_event(const std::string& type, const std::string& name) {
   return R"({"type":")" + type + R"(","object":)" + item(name) + "}\n";
 }
 
@@ -125,7 +125,8 @@ TEST(HttpWatchTest, EventsSplitAtEveryByteAreRead) {
     EXPECT_TRUE(has(line, "resourceVersion=5&watch=1&allowWatchBookmarks=true&timeoutSeconds="))
         << line;
     peer.begin_chunks();
-    for (const char c : event("ADDED", "a") + event("DELETED", "b")) peer.chunk(std::string(1, c));
+    for (const char c : item_event("ADDED", "a") + item_event("DELETED", "b"))
+      peer.chunk(std::string(1, c));
     peer.send("0\r\n\r\n");
   }));
   const Watched watched = watch(*fixture.client);
@@ -138,7 +139,7 @@ TEST(HttpWatchTest, TruncatedWatchIsAnError) {
   ClientFixture chunk([](Peer& peer, int) {
     peer.request();
     peer.begin_chunks();
-    peer.chunk(event("ADDED", "a"));
+    peer.chunk(item_event("ADDED", "a"));
     peer.send("ff\r\n{");
   });
   const Watched cut = watch(*chunk.client);
@@ -147,7 +148,7 @@ TEST(HttpWatchTest, TruncatedWatchIsAnError) {
   ClientFixture line([](Peer& peer, int) {
     peer.request();
     peer.begin_chunks();
-    peer.chunk(event("ADDED", "a") + "{\"type\"");
+    peer.chunk(item_event("ADDED", "a") + "{\"type\"");
     peer.send("0\r\n\r\n");
   });
   EXPECT_EQ(watch(*line.client).status.code(), Code::kUnavailable);
@@ -190,7 +191,7 @@ TEST(HttpWatchTest, StopRequestEndsASilentWatch) {
   ClientFixture fixture([&](Peer& peer, int) {
     peer.request();
     peer.begin_chunks();
-    peer.chunk(event("ADDED", "a"));
+    peer.chunk(item_event("ADDED", "a"));
     stop.request_stop();
     peer.await_end();
   });
@@ -259,7 +260,7 @@ TEST(HttpStreamTest, FallsBackWithoutServerSupport) {
   // Ignored: a plain watch, which never reports the end of its first list.
   EXPECT_EQ(code_for(each_request([](Peer& peer, const std::string&) {
               peer.begin_chunks();
-              peer.chunk(event("ADDED", "a"));
+              peer.chunk(item_event("ADDED", "a"));
               peer.send("0\r\n\r\n");
             })),
             Code::kUnsupported);
@@ -303,12 +304,13 @@ TEST(HttpStreamTest, TransientErrorDoesNotDisableStreamedLists) {
        {std::pair{hiccup, Code::kUnavailable}, std::pair{kExpired, Code::kOutOfRange},
         std::pair{std::string(R"({"kind":"Status","code":504,"message":"timeout"})"),
                   Code::kUnavailable}})
-    EXPECT_EQ(streamed(each_request([&](Peer& peer, const std::string&) {
-                peer.begin_chunks();
-                peer.chunk(event("ADDED", "a") + R"({"type":"ERROR","object":)" + error + "}\n");
-                peer.await_end();
-              })),
-              code)
+    EXPECT_EQ(
+        streamed(each_request([&](Peer& peer, const std::string&) {
+          peer.begin_chunks();
+          peer.chunk(item_event("ADDED", "a") + R"({"type":"ERROR","object":)" + error + "}\n");
+          peer.await_end();
+        })),
+        code)
         << error;
 }
 

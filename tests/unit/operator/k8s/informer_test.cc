@@ -182,7 +182,7 @@ TEST(InformerTest, WaitForAListIsBounded) {
   EXPECT_FALSE(informer->synced());
 }
 
-std::string event(const std::string& type, const std::string& name, const std::string& version) {
+std::string ml_event(const std::string& type, const std::string& name, const std::string& version) {
   return R"({"type":")" + type + R"(","object":{"metadata":{"namespace":"ml","name":")" + name +
          R"(","resourceVersion":")" + version + "\"}}}\n";
 }
@@ -201,9 +201,9 @@ TEST(InformerTest, StreamedListIsAppliedWhenComplete) {
     if (!stream && request.find("resourceVersion=12") == std::string::npos) ++lists;
     peer.begin_chunks();
     if (!stream) return peer.await_end();
-    peer.chunk(event("ADDED", "a", "3") + event("ADDED", "b", "4"));
+    peer.chunk(ml_event("ADDED", "a", "3") + ml_event("ADDED", "b", "4"));
     while (!go_on && peer.open()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    peer.chunk(synced_at("10") + event("MODIFIED", "a", "11") + event("BOOKMARK", "", "12"));
+    peer.chunk(synced_at("10") + ml_event("MODIFIED", "a", "11") + ml_event("BOOKMARK", "", "12"));
     peer.send("0\r\n\r\n");
   }));
   Told told;
@@ -230,8 +230,8 @@ TEST(InformerTest, ResumesFromItsBookmarkAndListsAgainAfterExpiry) {
     }
     if (line.find("sendInitialEvents") != std::string::npos) {
       peer.begin_chunks();
-      peer.chunk(event("ADDED", round == 1 ? "gone" : "a", "3") + synced_at("10") +
-                 event("BOOKMARK", "", "15"));
+      peer.chunk(ml_event("ADDED", round == 1 ? "gone" : "a", "3") + synced_at("10") +
+                 ml_event("BOOKMARK", "", "15"));
     } else if (round == 2) {
       peer.begin_chunks();
       peer.chunk(R"({"type":"ERROR","object":{"code":410,"message":"too old"}})"
@@ -262,7 +262,7 @@ TEST(InformerTest, WithoutStreamedListsPagesAreRequested) {
           R"("name":"a"}}]})");
     EXPECT_NE(line.find("resourceVersion=7"), std::string::npos);
     peer.begin_chunks();
-    peer.chunk(event("DELETED", "a", "8"));
+    peer.chunk(ml_event("DELETED", "a", "8"));
     peer.await_end();
   }));
   Told told;

@@ -9,7 +9,7 @@
 namespace larder::k8s {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
+bool shows(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -24,7 +24,7 @@ TEST(MetricsTest, HandlesAreTheSameForTheSameLabels) {
   for (const char* line :
        {"# TYPE c_total counter", R"(c_total{a="1"} 3)", R"(c_total{a="2"} 1)", "g 4",
         R"(h_seconds_bucket{le="0.1"} 0)", R"(h_seconds_bucket{le="1"} 1)", "h_seconds_count 1"})
-    EXPECT_TRUE(has(text, line)) << line << "\n" << text;
+    EXPECT_TRUE(shows(text, line)) << line << "\n" << text;
 }
 
 TEST(MetricsTest, RemovedSeriesAreNotExported) {
@@ -33,10 +33,10 @@ TEST(MetricsTest, RemovedSeriesAreNotExported) {
   metrics.gauge("larder_pool_pods", "help", {{"pool", "b"}}).set(2);
   metrics.remove_gauge("larder_pool_pods", {{"pool", "a"}});
   metrics.remove_gauge("larder_pool_pods", {{"pool", "never there"}});
-  EXPECT_FALSE(has(metrics.text(), "pool=\"a\""));
-  EXPECT_TRUE(has(metrics.text(), "pool=\"b\""));
+  EXPECT_FALSE(shows(metrics.text(), "pool=\"a\""));
+  EXPECT_TRUE(shows(metrics.text(), "pool=\"b\""));
   metrics.gauge("larder_pool_pods", "help", {{"pool", "a"}}).set(3);
-  EXPECT_TRUE(has(metrics.text(), R"(larder_pool_pods{pool="a"} 3)"));
+  EXPECT_TRUE(shows(metrics.text(), R"(larder_pool_pods{pool="a"} 3)"));
 }
 
 TEST(MetricsTest, CollectorsRunDuringTheirLifetime) {
@@ -45,9 +45,9 @@ TEST(MetricsTest, CollectorsRunDuringTheirLifetime) {
   {
     const auto collecting = metrics.before_text([&] { gauge.add(1); });
     std::ignore = metrics.text();
-    EXPECT_TRUE(has(metrics.text(), "g 2"));
+    EXPECT_TRUE(shows(metrics.text(), "g 2"));
   }
-  EXPECT_TRUE(has(metrics.text(), "g 2"));
+  EXPECT_TRUE(shows(metrics.text(), "g 2"));
 }
 
 TEST(MetricsTest, ThreadsMayCountAndReadAtOnce) {

@@ -32,8 +32,8 @@ class FakeCheck final : public BackendCheck {
   std::string last_prefix, last_password;
 };
 
-struct Reconciling : OperatorWorld {
-  Reconciling() {
+struct ReconcilingBackend : OperatorWorld {
+  ReconcilingBackend() {
     check.seen.product = "Valkey";
     check.seen.version = "8.0.1";
     check.seen.servers = 1;
@@ -54,7 +54,7 @@ struct Reconciling : OperatorWorld {
 };
 
 TEST(BackendReconcilerTest, ExternalServerIsCheckedPeriodically) {
-  Reconciling run;
+  ReconcilingBackend run;
   run.backend("cache", R"({"endpoints": ["redis:6379"]})");
   const Done done = run.once();
   EXPECT_TRUE(done.status.ok());
@@ -70,7 +70,7 @@ TEST(BackendReconcilerTest, ExternalServerIsCheckedPeriodically) {
 // The next leader asks anew.
 // covers F-227
 TEST(BackendReconcilerTest, StoppedCheckWritesNoStatus) {
-  Reconciling run;
+  ReconcilingBackend run;
   run.backend("cache", R"({"endpoints": ["redis:6379"]})");
   run.api.forget_calls();
   run.check.stopped_within = true;
@@ -81,7 +81,7 @@ TEST(BackendReconcilerTest, StoppedCheckWritesNoStatus) {
 
 // covers F-232
 TEST(BackendReconcilerTest, SecretIsReadEachTimeFromItsNamespace) {
-  Reconciling run;
+  ReconcilingBackend run;
   run.backend("cache", R"({"endpoints": ["redis:6379"], "password": {"name": "auth"}})");
   run.once();
   EXPECT_EQ(run.ready(), "False SecretMissing");
@@ -102,7 +102,7 @@ TEST(BackendReconcilerTest, SecretIsReadEachTimeFromItsNamespace) {
 
 // Not in a status, an error or an object: only the check sees the password.
 TEST(BackendReconcilerTest, PasswordIsNeverShown) {
-  Reconciling run;
+  ReconcilingBackend run;
   run.backend("cache", R"({"endpoints": ["redis:6379"], "password": {"name": "auth"}})");
   run.api.as_user(resources::kSecrets, {{"metadata", {{"name", "auth"}, {"namespace", "ml"}}},
                                         {"data", {{"password", "c2VjcmV0"}}}});
@@ -116,7 +116,7 @@ TEST(BackendReconcilerTest, PasswordIsNeverShown) {
 }
 
 TEST(BackendReconcilerTest, CheckUsesAPrefixOfItsPools) {
-  Reconciling run;
+  ReconcilingBackend run;
   run.backend("cache", R"({"endpoints": ["redis:6379"]})");
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   run.once();
@@ -124,7 +124,7 @@ TEST(BackendReconcilerTest, CheckUsesAPrefixOfItsPools) {
 }
 
 TEST(BackendReconcilerTest, UnreadableSecretFallsBackToSidecarReports) {
-  Reconciling run;
+  ReconcilingBackend run;
   run.backend("cache", R"({"endpoints": ["redis:6379"], "password": {"name": "auth"}})");
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   run.api.as_user(resources::kPods, pod({}));
@@ -142,7 +142,7 @@ TEST(BackendReconcilerTest, UnreadableSecretFallsBackToSidecarReports) {
 
 // Redis with maxmemory and noeviction: the server serves its keys, and refuses every write.
 TEST(BackendReconcilerTest, FullServerIsReachableAndReportsRefusals) {
-  Reconciling run;
+  ReconcilingBackend run;
   run.backend("cache", R"({"endpoints": ["redis:6379"]})");
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   run.api.as_user(resources::kPods, pod({}));
@@ -165,7 +165,7 @@ TEST(BackendReconcilerTest, FullServerIsReachableAndReportsRefusals) {
 
 // Only the plug-ins speak to Mooncake.
 TEST(BackendReconcilerTest, AMooncakeIsJudgedByTheSidecars) {
-  Reconciling run;
+  ReconcilingBackend run;
   run.world.defaults.plugin_images = {{api::BackendType::kMooncake, "larder-mooncake:1"}};
   run.backend("cache", R"({"type": "Mooncake", "endpoints": ["m:50051"]})");
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
@@ -194,7 +194,7 @@ TEST(BackendReconcilerTest, AMooncakeIsJudgedByTheSidecars) {
 
 // covers F-390
 TEST(BackendReconcilerTest, APluginNeedsItsImage) {
-  Reconciling run;
+  ReconcilingBackend run;
   const auto ready = [&run](const char* type) {
     const std::string spec = std::string(R"({"type": ")") + type + R"(", "endpoints": ["s:1"]})";
     run.backend("cache", spec.c_str());
@@ -213,7 +213,7 @@ TEST(BackendReconcilerTest, APluginNeedsItsImage) {
 }
 
 TEST(BackendReconcilerTest, AnInfiniStoreHasTheWordsOfItsPlugin) {
-  Reconciling run;
+  ReconcilingBackend run;
   run.world.defaults.plugin_images = {{api::BackendType::kInfiniStore, "larder-infinistore:1"}};
   run.backend("cache", R"({"type": "InfiniStore", "endpoints": ["i:22345"]})");
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
@@ -228,7 +228,7 @@ TEST(BackendReconcilerTest, AnInfiniStoreHasTheWordsOfItsPlugin) {
 }
 
 TEST(BackendReconcilerTest, AManagedOneHasItsObjectsAndASecondTimeIsQuiet) {
-  Reconciling run;
+  ReconcilingBackend run;
   run.backend("cache", R"({"managed": {"memory": "1Gi"}})");
   EXPECT_TRUE(run.once().status.ok());
   for (const k8s::Resource* kind :
@@ -251,7 +251,7 @@ TEST(BackendReconcilerTest, AManagedOneHasItsObjectsAndASecondTimeIsQuiet) {
 // OpenShift's restricted-v2 refuses users outside the namespace's range.
 // covers F-317
 TEST(BackendReconcilerTest, ManagedBackendLeavesTheUserToOpenShift) {
-  Reconciling run;
+  ReconcilingBackend run;
   run.api.as_user(resources::kNamespaces,
                   {{"metadata",
                     {{"name", "ml"},
@@ -267,7 +267,7 @@ TEST(BackendReconcilerTest, ManagedBackendLeavesTheUserToOpenShift) {
 }
 
 TEST(BackendReconcilerTest, DeletedBackendIsNotReconciled) {
-  Reconciling run;
+  ReconcilingBackend run;
   EXPECT_TRUE(run.once().status.ok());
   run.backend("cache", R"({"managed": {"memory": "1Gi"}})");
   run.api.as_user(

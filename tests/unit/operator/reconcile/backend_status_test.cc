@@ -9,7 +9,7 @@ namespace {
 
 using api::Object;
 
-BackendFacts facts_of(const char* spec) {
+BackendFacts backend_facts(const char* spec) {
   BackendFacts facts;
   facts.generation = 1;
   Result<api::CacheBackend> backend =
@@ -39,7 +39,7 @@ Condition of_type(const BackendFacts& facts, const std::string& type) {
 }
 
 TEST(BackendStatusTest, AnsweringServerIsReady) {
-  BackendFacts facts = facts_of(kRedis);
+  BackendFacts facts = backend_facts(kRedis);
   facts.seen = valkey();
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True Answers");
   EXPECT_EQ(in_short(of_type(facts, "WellSet")), "True WellSet");
@@ -53,7 +53,7 @@ TEST(BackendStatusTest, AnsweringServerIsReady) {
 }
 
 TEST(BackendStatusTest, FindingsAreReportedAndKept) {
-  BackendFacts facts = facts_of(kRedis);
+  BackendFacts facts = backend_facts(kRedis);
   BackendSeen seen;
   seen.findings = {
       {BackendFinding::Weight::kUnusable, "wrong-password", "WRONGPASS. Look at the Secret"}};
@@ -68,7 +68,7 @@ TEST(BackendStatusTest, FindingsAreReportedAndKept) {
 }
 
 TEST(BackendStatusTest, WarningsLeaveItReady) {
-  BackendFacts facts = facts_of(kRedis);
+  BackendFacts facts = backend_facts(kRedis);
   BackendSeen seen = valkey();
   seen.findings = {
       {BackendFinding::Weight::kWarning, "noeviction", "maxmemory-policy is noeviction"}};
@@ -78,7 +78,7 @@ TEST(BackendStatusTest, WarningsLeaveItReady) {
 }
 
 TEST(BackendStatusTest, MissingSecretIsReported) {
-  BackendFacts facts = facts_of(kRedis);
+  BackendFacts facts = backend_facts(kRedis);
   facts.secrets.missing = "there is no Secret s";
   EXPECT_EQ(in_short(of_type(facts, "SecretMissing")), "True NotFound");
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False SecretMissing");
@@ -87,7 +87,7 @@ TEST(BackendStatusTest, MissingSecretIsReported) {
 // The chart gives the operator no right to Secrets without a list of Secrets: then the operator
 // believes the sidecars.
 TEST(BackendStatusTest, UnreadableSecretFallsBackToSidecarReports) {
-  BackendFacts facts = facts_of(kRedis);
+  BackendFacts facts = backend_facts(kRedis);
   facts.secrets.unreadable = "the operator may not read Secret s";
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "Unknown NotChecked");
   facts.sidecars = {2, 2, ""};
@@ -100,7 +100,7 @@ TEST(BackendStatusTest, UnreadableSecretFallsBackToSidecarReports) {
 // The operator's own reach is of no use if a NetworkPolicy keeps the pods from the server.
 // covers F-252, F-253
 TEST(BackendStatusTest, ServerUnreachableFromSidecarsIsNotReachable) {
-  BackendFacts facts = facts_of(kRedis);
+  BackendFacts facts = backend_facts(kRedis);
   facts.seen = valkey();
   facts.sidecars = {3, 3, ""};
   EXPECT_EQ(of_type(facts, "Ready").message, "Valkey 8.0.1");
@@ -121,7 +121,7 @@ TEST(BackendStatusTest, ServerUnreachableFromSidecarsIsNotReachable) {
 // A full server, or one that refuses large values: reads are answered, and refusals are reported in
 // larderd's words.
 TEST(BackendStatusTest, ServerRefusingChunksStaysReachable) {
-  BackendFacts facts = facts_of(kRedis);
+  BackendFacts facts = backend_facts(kRedis);
   facts.seen = valkey();
   EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "Unknown NotAsked");
   facts.sidecars = {3, 3, ""};
@@ -139,7 +139,7 @@ TEST(BackendStatusTest, ServerRefusingChunksStaysReachable) {
 }
 
 TEST(BackendStatusTest, ManagedServerIsStarting) {
-  BackendFacts facts = facts_of(R"({"managed": {"memory": "1Gi"}})");
+  BackendFacts facts = backend_facts(R"({"managed": {"memory": "1Gi"}})");
   ASSERT_TRUE(facts.parsed.ok()) << facts.parsed.text();
   BackendSeen seen;
   seen.findings = {{BackendFinding::Weight::kUnusable, "unreachable", "no such host"}};
@@ -152,7 +152,7 @@ TEST(BackendStatusTest, ManagedServerIsStarting) {
 }
 
 TEST(BackendStatusTest, FluctuatingLatencyIsNotWritten) {
-  BackendFacts facts = facts_of(kRedis);
+  BackendFacts facts = backend_facts(kRedis);
   facts.seen = valkey();
   const Object before = {{"status", backend_status(facts, Object(), "2026-01-01T00:00:00Z")}};
   BackendSeen seen = valkey();
@@ -168,7 +168,7 @@ TEST(BackendStatusTest, FluctuatingLatencyIsNotWritten) {
 }
 
 TEST(BackendStatusTest, InvalidSpecIsReported) {
-  const BackendFacts facts = facts_of(R"({"endpoints": ["a:1"], "mode": "Sentinel"})");
+  const BackendFacts facts = backend_facts(R"({"endpoints": ["a:1"], "mode": "Sentinel"})");
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False Invalid");
   EXPECT_NE(of_type(facts, "Ready").message.find("spec.master"), std::string::npos);
   EXPECT_EQ(backend_status(facts, Object(), "now")["reachable"], false);

@@ -27,7 +27,7 @@ k8s::ObjectPtr policy(const std::string& spec, const std::string& name = "theirs
   return std::make_shared<const Object>(std::move(object));
 }
 
-PodView pod(const std::string& labels) {
+PodView labelled_pod(const std::string& labels) {
   PodView view;
   view.labels = test::from_yaml(labels).at(0);
   return view;
@@ -37,8 +37,9 @@ Isolation of(const std::vector<std::string>& policies) {
   std::vector<k8s::ObjectPtr> all;
   for (const std::string& spec : policies) all.push_back(policy(spec));
   PodView asks_only;  // with hostNetwork: has no label, and no policy applies
-  return isolation_of(pool(), all,
-                      {pod("{app: a, tier: gpu}"), pod("{app: b, tier: gpu}"), asks_only});
+  return isolation_of(
+      pool(), all,
+      {labelled_pod("{app: a, tier: gpu}"), labelled_pod("{app: b, tier: gpu}"), asks_only});
 }
 
 // covers F-320
@@ -72,7 +73,7 @@ TEST(IsolationTest, EgressPoliciesAndTheOwnPolicyAreIgnored) {
   EXPECT_EQ(of({"{podSelector: {}, policyTypes: [Egress]}"}), Isolation::kNone);
   EXPECT_EQ(of({"{podSelector: {}, policyTypes: [Egress, Ingress]}"}), Isolation::kAll);
   for (const char* own : {"larder-chat-peers", "larder-chat-mooncake"})
-    EXPECT_EQ(isolation_of(pool(), {policy("{podSelector: {}}", own)}, {pod("{app: a}")}),
+    EXPECT_EQ(isolation_of(pool(), {policy("{podSelector: {}}", own)}, {labelled_pod("{app: a}")}),
               Isolation::kNone);
 }
 

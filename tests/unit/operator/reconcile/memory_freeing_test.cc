@@ -17,7 +17,6 @@ using operator_test::FakeApi;
 using testing::HasSubstr;
 namespace resources = k8s::resources;
 
-constexpr const char* kNode = R"({"placement": "Node", "memory": {"size": "1Gi"}})";
 constexpr const char* kWithDisk =
     R"({"placement": "Node", "memory": {"size": "1Gi"}, "disk": {"size": "2Gi"}})";
 

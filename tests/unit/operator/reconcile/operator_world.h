@@ -13,6 +13,8 @@
 
 namespace larder::reconcile {
 
+inline constexpr const char* kNode = R"({"placement": "Node", "memory": {"size": "1Gi"}})";
+
 struct OperatorWorld {
   OperatorWorld()
       : children(api),

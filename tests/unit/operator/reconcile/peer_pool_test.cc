@@ -10,7 +10,7 @@ namespace {
 using api::Object;
 namespace resources = k8s::resources;
 
-constexpr const char* kName = "larder-chat-peers";
+constexpr const char* kPeersName = "larder-chat-peers";
 
 struct PeerPool : OperatorWorld {
   PeerPool() { pool("chat", R"({"memory": {"size": "1Gi"}, "peers": {}})"); }
@@ -28,7 +28,7 @@ struct PeerPool : OperatorWorld {
   }
   // The rules of the pool's policy; 0: there is none.
   std::size_t rules() const {
-    const std::optional<Object> policy = api.find(resources::kNetworkPolicies, "ml", kName);
+    const std::optional<Object> policy = api.find(resources::kNetworkPolicies, "ml", kPeersName);
     return policy ? (*policy)["spec"]["ingress"].size() : 0;
   }
 
@@ -40,17 +40,17 @@ struct PeerPool : OperatorWorld {
 TEST(PeerPoolTest, HasServicePolicyAndSecretWhilePeersAreEnabled) {
   PeerPool run;
   run.settle();
-  const std::optional<Object> service = run.api.find(resources::kServices, "ml", kName);
+  const std::optional<Object> service = run.api.find(resources::kServices, "ml", kPeersName);
   ASSERT_TRUE(service);
   EXPECT_EQ((*service)["spec"]["clusterIP"], "None");
   EXPECT_EQ(run.rules(), 2U);
-  EXPECT_TRUE(run.api.find(resources::kSecrets, "ml", kName));
+  EXPECT_TRUE(run.api.find(resources::kSecrets, "ml", kPeersName));
   run.api.forget_calls();
   run.settle();
   EXPECT_EQ(run.api.writes(), 0U);
   run.pool("chat", R"({"peers": {"enabled": false}})");
   run.settle();
-  EXPECT_FALSE(run.api.find(resources::kServices, "ml", kName));
+  EXPECT_FALSE(run.api.find(resources::kServices, "ml", kPeersName));
   EXPECT_EQ(run.rules(), 0U);
   EXPECT_EQ(run.condition(resources::kPools, "chat", "PeersReachable"), "(none)");
 }
@@ -96,10 +96,11 @@ TEST(PeerPoolTest, PoolIsReadyWithoutSecretPermission) {
 // covers F-323
 TEST(PeerPoolTest, ObjectOfAnotherOwnerIsReported) {
   PeerPool run;
-  run.put(resources::kServices, kName, R"({"clusterIP": "10.0.0.1"})");
+  run.put(resources::kServices, kPeersName, R"({"clusterIP": "10.0.0.1"})");
   run.settle();
   EXPECT_EQ(run.condition(resources::kPools, "chat", "PeersReachable"), "False NameTaken");
-  EXPECT_EQ((*run.api.find(resources::kServices, "ml", kName))["spec"]["clusterIP"], "10.0.0.1");
+  EXPECT_EQ((*run.api.find(resources::kServices, "ml", kPeersName))["spec"]["clusterIP"],
+            "10.0.0.1");
 }
 
 }  // namespace

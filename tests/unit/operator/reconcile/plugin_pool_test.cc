@@ -10,7 +10,7 @@ namespace {
 using api::Object;
 namespace resources = k8s::resources;
 
-constexpr const char* kName = "larder-chat-mooncake";
+constexpr const char* kMooncakeName = "larder-chat-mooncake";
 constexpr const char* kMooncake = R"({"type": "Mooncake", "endpoints": ["m:50051"]})";
 
 struct MooncakePool : OperatorWorld {
@@ -32,7 +32,7 @@ struct MooncakePool : OperatorWorld {
   }
   // The rules of the pool's policy; 0: there is none.
   std::size_t rules() const {
-    const std::optional<Object> policy = api.find(resources::kNetworkPolicies, "ml", kName);
+    const std::optional<Object> policy = api.find(resources::kNetworkPolicies, "ml", kMooncakeName);
     return policy ? (*policy)["spec"]["ingress"].size() : 0;
   }
   std::string guarded() const { return condition(resources::kPools, "chat", "PortsGuarded"); }
@@ -76,7 +76,7 @@ TEST(MooncakePoolTest, ThePolicyFollowsThePoliciesOfOthers) {
 
 TEST(MooncakePoolTest, APolicyOfAnotherOwnerIsNamed) {
   MooncakePool run;
-  run.put(resources::kNetworkPolicies, kName, R"({"podSelector": {}})");
+  run.put(resources::kNetworkPolicies, kMooncakeName, R"({"podSelector": {}})");
   run.settle();
   EXPECT_EQ(run.guarded(), "False NameTaken");
   EXPECT_EQ(run.condition(resources::kPools, "chat", "Ready"), "True NoPods");

@@ -18,9 +18,8 @@ using operator_test::FakeApi;
 namespace resources = k8s::resources;
 
 const k8s::Key kChat{"ml", "chat"};
-constexpr const char* kNode = R"({"placement": "Node", "memory": {"size": "1Gi"}})";
 
-struct Reconciling : OperatorWorld {
+struct ReconcilingPool : OperatorWorld {
   Done once() { return reconciler.reconcile(kChat); }
   // Like the controller.
   int settle() {
@@ -42,7 +41,7 @@ struct Reconciling : OperatorWorld {
 };
 
 TEST(PoolReconcilerTest, SidecarPoolHasAStatusAndNoObjects) {
-  Reconciling run;
+  ReconcilingPool run;
   run.pool("chat", R"({"memory": {"size": "1Gi"}})");
   ASSERT_EQ(run.settle(), 1);
   EXPECT_EQ(run.ready(), "True NoPods");
@@ -56,7 +55,7 @@ TEST(PoolReconcilerTest, SidecarPoolHasAStatusAndNoObjects) {
 
 // The steps: memory_freeing_test.cc.
 TEST(PoolReconcilerTest, NodePoolHasItsDaemonSetUntilDeletion) {
-  Reconciling run;
+  ReconcilingPool run;
   run.pool("chat", kNode);
   ASSERT_EQ(run.settle(), 1);
   const auto set = run.api.find(resources::kDaemonSets, "ml", "larder-chat");
@@ -75,7 +74,7 @@ TEST(PoolReconcilerTest, NodePoolHasItsDaemonSetUntilDeletion) {
 }
 
 TEST(PoolReconcilerTest, PodsAreCountedAndSummed) {
-  Reconciling run;
+  ReconcilingPool run;
   run.pool("chat", R"({"memory": {"size": "1Gi"}})");
   for (int i = 0; i < 3; ++i) {
     Object one = pod({.name = "chat-" + std::to_string(i), .ready = i < 2});
@@ -102,7 +101,7 @@ TEST(PoolReconcilerTest, PodsAreCountedAndSummed) {
 // restart changes their settings.
 // covers F-251
 TEST(PoolReconcilerTest, NodeEnginesAreComparedWithTheSpec) {
-  Reconciling run;
+  ReconcilingPool run;
   run.pool("chat", kNode);
   const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
   Object engine =
@@ -124,7 +123,7 @@ TEST(PoolReconcilerTest, NodeEnginesAreComparedWithTheSpec) {
 // covers F-254
 TEST(PoolReconcilerTest, UnreadableBackendRestartsNoPod) {
   constexpr const char* kBackend = R"({"endpoints": ["redis:6379"]})";
-  Reconciling run;
+  ReconcilingPool run;
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   run.backend("cache", kBackend);
   const auto put = [&](const char* name) {
@@ -165,7 +164,7 @@ TEST(PoolReconcilerTest, UnreadableBackendRestartsNoPod) {
 // covers F-254
 TEST(PoolReconcilerTest, UnreadableBackendRollsNoNode) {
   constexpr const char* kBackend = R"({"endpoints": ["redis:6379"]})";
-  Reconciling run;
+  ReconcilingPool run;
   run.pool("chat",
            R"({"placement": "Node", "memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   const auto pods_wanted = [&] {
@@ -196,7 +195,7 @@ TEST(PoolReconcilerTest, UnreadableBackendRollsNoNode) {
 
 // A changed pool reaches running pods as far as larderd takes changes over, and no further.
 TEST(PoolReconcilerTest, RunningPodsGetLiveSettings) {
-  Reconciling run;
+  ReconcilingPool run;
   const Object pool =
       run.pool("chat", R"({"memory": {"size": "1Gi"}, "disk": {"size": "2Gi", "write": "back"}})");
   const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
@@ -227,7 +226,7 @@ TEST(PoolReconcilerTest, RunningPodsGetLiveSettings) {
 
 // covers F-225
 TEST(PoolReconcilerTest, ManyChangedPodsAreLoggedTogether) {
-  Reconciling run;
+  ReconcilingPool run;
   run.pool("chat", R"({"memory": {"size": "1Gi"}})");
   const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
   const std::string hash = desired::restart_hash(parsed, std::nullopt, run.world.defaults);
@@ -248,7 +247,7 @@ TEST(PoolReconcilerTest, ManyChangedPodsAreLoggedTogether) {
 }
 
 TEST(PoolReconcilerTest, PodDeletedMeanwhileIsNoFailure) {
-  Reconciling run;
+  ReconcilingPool run;
   run.pool("chat", R"({"memory": {"size": "1Gi"}})");
   const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
   run.api.as_user(
@@ -265,7 +264,7 @@ TEST(PoolReconcilerTest, PodDeletedMeanwhileIsNoFailure) {
 }
 
 TEST(PoolReconcilerTest, ProblemsAreReportedInTheStatus) {
-  Reconciling run;
+  ReconcilingPool run;
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   ASSERT_EQ(run.settle(), 1);
   EXPECT_EQ(run.ready(), "False NoSuchBackend");
@@ -278,7 +277,7 @@ TEST(PoolReconcilerTest, ProblemsAreReportedInTheStatus) {
 }
 
 TEST(PoolReconcilerTest, RefusedCallIsReportedAndRetried) {
-  Reconciling run;
+  ReconcilingPool run;
   run.pool("chat", kNode);
   run.api.set_failures([](const FakeApi::Call& call) -> std::optional<FakeApi::Failure> {
     if (call.verb == "apply" && call.plural == "daemonsets")
@@ -293,7 +292,7 @@ TEST(PoolReconcilerTest, RefusedCallIsReportedAndRetried) {
 }
 
 TEST(PoolReconcilerTest, PodsWaitingForPagesReportFreePagesOfNodes) {
-  Reconciling run;
+  ReconcilingPool run;
   run.pool("chat", R"({"memory": {"size": "1Gi", "hugepages": "2Mi"}})");
   Object waiting = pod({.ip = "", .phase = "Pending", .ready = false});
   waiting["status"]["conditions"] = {{{"type", "PodScheduled"},
@@ -316,7 +315,7 @@ TEST(PoolReconcilerTest, PodsWaitingForPagesReportFreePagesOfNodes) {
 // Object and owner, under keys: by the text alone no search of the logs finds all lines of one
 // pool.
 TEST(PoolReconcilerTest, ActionsAreLoggedWithObjectKeys) {
-  Reconciling run;
+  ReconcilingPool run;
   run.pool("chat", kNode);
   base::set_log_level(base::LogLevel::kInfo);
   base::set_log_format(base::LogFormat::kJson);
@@ -342,7 +341,7 @@ TEST(PoolReconcilerTest, ConvergesFromEveryPartialState) {
   constexpr const char* kChanged =
       R"({"placement": "Node", "memory": {"size": "2Gi"}, "node": {"nodeSelector": {"gpu": )"
       R"("yes"}}})";
-  const auto state = [](const Reconciling& run) {
+  const auto state = [](const ReconcilingPool& run) {
     std::vector<Object> all;
     for (const k8s::Resource* kind :
          {&resources::kPools, &resources::kDaemonSets, &resources::kConfigMaps})
@@ -352,7 +351,7 @@ TEST(PoolReconcilerTest, ConvergesFromEveryPartialState) {
       }
     return all;
   };
-  Reconciling reference;
+  ReconcilingPool reference;
   reference.pool("chat", kNode);
   ASSERT_EQ(reference.settle(), 1);
   reference.pool("chat", kChanged);
@@ -361,7 +360,7 @@ TEST(PoolReconcilerTest, ConvergesFromEveryPartialState) {
   const std::size_t calls = reference.api.calls().size();
   ASSERT_GE(calls, 3U);
   for (std::size_t life = 0; life < 2 * calls; ++life) {
-    Reconciling run;
+    ReconcilingPool run;
     run.pool("chat", kNode);
     ASSERT_EQ(run.settle(), 1);
     run.pool("chat", kChanged);

@@ -16,7 +16,7 @@ Object pool_object(const char* spec) {
           {"spec", Object::parse(spec)}};
 }
 
-PoolFacts facts_of(const char* spec) {
+PoolFacts pool_facts(const char* spec) {
   PoolFacts facts;
   facts.generation = 3;
   Result<api::CachePool> pool = api::parse_pool(pool_object(spec));
@@ -42,27 +42,27 @@ Condition of_type(const PoolFacts& facts, const std::string& type) {
 }
 
 TEST(PoolConditionsTest, PoolWithoutPodsIsReadyAndNamesTheNextStep) {
-  const Condition ready = of_type(facts_of(kSmall), "Ready");
+  const Condition ready = of_type(pool_facts(kSmall), "Ready");
   EXPECT_EQ(in_short(ready), "True NoPods");
   EXPECT_NE(ready.message.find("larder.dev/pool: chat"), std::string::npos);
-  EXPECT_EQ(in_short(of_type(facts_of(kSmall), "BackendReady")), "Unknown (not there)");
-  EXPECT_EQ(in_short(of_type(facts_of(kSmall), "HugepagesMissing")), "Unknown (not there)");
+  EXPECT_EQ(in_short(of_type(pool_facts(kSmall), "BackendReady")), "Unknown (not there)");
+  EXPECT_EQ(in_short(of_type(pool_facts(kSmall), "HugepagesMissing")), "Unknown (not there)");
 }
 
 TEST(PoolConditionsTest, InvalidSpecNamesItsField) {
-  const PoolFacts wrong = facts_of(R"({"memory": {"size": "8GB"}})");
+  const PoolFacts wrong = pool_facts(R"({"memory": {"size": "8GB"}})");
   EXPECT_EQ(in_short(of_type(wrong, "Ready")), "False Invalid");
   EXPECT_NE(of_type(wrong, "Ready").message.find("spec.memory.size"), std::string::npos);
   EXPECT_EQ(in_short(of_type(wrong, "SizesFit")), "False DoNotFit");
   const PoolFacts limit =
-      facts_of(R"({"memory": {"size": "8Gi"}, "resources": {"limits": {"memory": "1Gi"}}})");
+      pool_facts(R"({"memory": {"size": "8Gi"}, "resources": {"limits": {"memory": "1Gi"}}})");
   EXPECT_EQ(in_short(of_type(limit, "SizesFit")), "False DoNotFit");
   EXPECT_NE(of_type(limit, "SizesFit").message.find("at least"), std::string::npos);
 }
 
 TEST(PoolConditionsTest, MissingBackendIsReported) {
   const PoolFacts facts =
-      facts_of(R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
+      pool_facts(R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   EXPECT_EQ(in_short(of_type(facts, "BackendReady")), "False NoSuchBackend");
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False NoSuchBackend");
   EXPECT_NE(of_type(facts, "Ready").message.find("CacheBackend cache in namespace ml"),
@@ -70,7 +70,7 @@ TEST(PoolConditionsTest, MissingBackendIsReported) {
 }
 
 TEST(PoolConditionsTest, BackendProblemIsReportedForThePool) {
-  PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
+  PoolFacts facts = pool_facts(R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   const auto with = [&](const char* conditions) {
     facts.backend = std::make_shared<const Object>(
         Object{{"status", {{"conditions", Object::parse(conditions)}}}});
@@ -99,7 +99,7 @@ TEST(PoolConditionsTest, BackendProblemIsReportedForThePool) {
 }
 
 TEST(PoolConditionsTest, MissingHugepagesAreReported) {
-  PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi", "hugepages": "2Mi"}})");
+  PoolFacts facts = pool_facts(R"({"memory": {"size": "1Gi", "hugepages": "2Mi"}})");
   EXPECT_EQ(in_short(of_type(facts, "HugepagesMissing")), "False Enough");
   facts.pods = {ready_pod(1), ready_pod(2)};
   facts.pods[1].ready = facts.pods[1].running = false;
@@ -117,7 +117,7 @@ TEST(PoolConditionsTest, MissingHugepagesAreReported) {
 // vm.nr_hugepages is of all pages of a node: the proposed line changes the number, and takes no
 // page away.
 TEST(PoolConditionsTest, HugepagesToReserveAreCountedPerNode) {
-  PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi", "hugepages": "2Mi"}})");
+  PoolFacts facts = pool_facts(R"({"memory": {"size": "1Gi", "hugepages": "2Mi"}})");
   facts.pods = {ready_pod(1)};
   facts.pods[0].ready = facts.pods[0].running = false;
   facts.pods[0].unscheduled = "0/3 nodes are available: 3 Insufficient hugepages-2Mi.";
@@ -143,7 +143,7 @@ TEST(PoolConditionsTest, HugepagesToReserveAreCountedPerNode) {
 
 // covers F-392
 TEST(PoolConditionsTest, TellsWhetherAPolicyGuardsMooncake) {
-  PoolFacts facts = facts_of(kSmall);
+  PoolFacts facts = pool_facts(kSmall);
   facts.pods = {ready_pod(1)};
   facts.parsed_backend.emplace();
   facts.parsed_backend->spec.type = api::BackendType::kMooncake;
@@ -161,7 +161,7 @@ TEST(PoolConditionsTest, TellsWhetherAPolicyGuardsMooncake) {
 
 // covers F-214, F-216, F-394
 TEST(PoolConditionsTest, WhatKeepsLarderdFromRunning) {
-  PoolFacts facts = facts_of(kSmall);
+  PoolFacts facts = pool_facts(kSmall);
   facts.pods = {ready_pod(1), ready_pod(2)};
   EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "True AllReady");
   PodView& pod = facts.pods[1];
@@ -187,7 +187,7 @@ TEST(PoolConditionsTest, WhatKeepsLarderdFromRunning) {
 // The container runs, by its supervisor; larderd in the container does not.
 // covers F-209, F-213
 TEST(PoolConditionsTest, SupervisorReportOfStoppedLarderdIsShown) {
-  PoolFacts facts = facts_of(kSmall);
+  PoolFacts facts = pool_facts(kSmall);
   facts.pods = {ready_pod(1), ready_pod(2)};
   facts.heard.down["uid-2"] = {.why = "larderd ended with exit status 1: too few huge pages"};
   Condition condition = of_type(facts, "Ready");
@@ -202,10 +202,10 @@ TEST(PoolConditionsTest, SupervisorReportOfStoppedLarderdIsShown) {
 
 // covers F-226
 TEST(PoolConditionsTest, GpuInvisibleToLarderdIsReported) {
-  EXPECT_EQ(in_short(of_type(facts_of(kSmall), "GpuVisible")), "Unknown (not there)");
+  EXPECT_EQ(in_short(of_type(pool_facts(kSmall), "GpuVisible")), "Unknown (not there)");
   constexpr const char* kCopies =
       R"({"memory": {"size": "1Gi"}, "transfer": "sidecar", "runtimeClassName": "nvidia"})";
-  PoolFacts facts = facts_of(kCopies);
+  PoolFacts facts = pool_facts(kCopies);
   facts.pods = {ready_pod(1), ready_pod(2)};
   EXPECT_EQ(in_short(of_type(facts, "GpuVisible")), "True Asked");
   facts.pods[1].notice = "larderd sees no GPU: the pod has no resource claim gpu";
@@ -215,12 +215,12 @@ TEST(PoolConditionsTest, GpuInvisibleToLarderdIsReported) {
       << condition.message;
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");  // the engine's process copies
   const PoolFacts node =
-      facts_of(R"({"memory": {"size": "1Gi"}, "transfer": "sidecar", "placement": "Node"})");
+      pool_facts(R"({"memory": {"size": "1Gi"}, "transfer": "sidecar", "placement": "Node"})");
   EXPECT_EQ(in_short(of_type(node, "GpuVisible")), "False NoRuntimeClass");
 }
 
 TEST(PoolConditionsTest, PodsNeedingARestartAreCounted) {
-  PoolFacts facts = facts_of(kSmall);
+  PoolFacts facts = pool_facts(kSmall);
   facts.pods = {ready_pod(1), ready_pod(2), ready_pod(3)};
   facts.pods[2].host_network = true;
   facts.pods[2].restart_hash = "h2";
@@ -238,9 +238,9 @@ TEST(PoolConditionsTest, CostOfANodeRollIsReported) {
        {std::pair("none", "keep the chunks"), std::pair("2Mi", "keep the chunks"),
         std::pair("1Gi", "loses the chunks in memory: pages of 1Gi belong to the pod")}) {
     PoolFacts facts =
-        facts_of((R"({"placement": "Node", "memory": {"size": "1Gi", "hugepages": ")" +
-                  std::string(pages) + "\"}}")
-                     .c_str());
+        pool_facts((R"({"placement": "Node", "memory": {"size": "1Gi", "hugepages": ")" +
+                    std::string(pages) + "\"}}")
+                       .c_str());
     facts.pods = {ready_pod(1)};
     facts.pods[0].restart_hash = "older";
     EXPECT_EQ(in_short(of_type(facts, "PodsUpToDate")), "False RollingOut");
@@ -252,7 +252,7 @@ TEST(PoolConditionsTest, CostOfANodeRollIsReported) {
 // Stored under an older definition: the right spec of its pods is unknown, and no pod is to be
 // restarted into it.
 TEST(PoolConditionsTest, InvalidSpecRequiresNoRestart) {
-  PoolFacts facts = facts_of(R"({"memory": {"size": "8GB"}})");
+  PoolFacts facts = pool_facts(R"({"memory": {"size": "8GB"}})");
   facts.pods = facts.engines = {ready_pod(1), ready_pod(2)};
   facts.engines[0].has_larderd = facts.engines[1].has_larderd = false;
   facts.desired_state = {};
@@ -261,7 +261,7 @@ TEST(PoolConditionsTest, InvalidSpecRequiresNoRestart) {
 }
 
 TEST(PoolConditionsTest, ObjectsThatCannotBeAppliedAreReported) {
-  PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "placement": "Node"})");
+  PoolFacts facts = pool_facts(R"({"memory": {"size": "1Gi"}, "placement": "Node"})");
   EXPECT_EQ(in_short(of_type(facts, "ObjectsApplied")), "True Applied");
   facts.brought.status = {Code::kPermissionDenied, "daemonsets is forbidden"};
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False Refused");
@@ -271,7 +271,7 @@ TEST(PoolConditionsTest, ObjectsThatCannotBeAppliedAreReported) {
 
 // Pod Security refuses the DaemonSet's pods: no pod reports the refusal, the DaemonSet does.
 TEST(PoolConditionsTest, BenefitAndPodsWithoutCacheAreReported) {
-  PoolFacts facts = facts_of(kSmall);
+  PoolFacts facts = pool_facts(kSmall);
   facts.pods = {ready_pod(0), ready_pod(1)};
   EXPECT_EQ(in_short(of_type(facts, "Helping")), "Unknown NoRequests");
   EXPECT_EQ(in_short(of_type(facts, "EnginesAttached")), "Unknown NotAsked");
@@ -293,7 +293,7 @@ TEST(PoolConditionsTest, BenefitAndPodsWithoutCacheAreReported) {
 // the same.
 // covers F-130
 TEST(PoolConditionsTest, TierAndEngineProblemsOfLarderdAreReported) {
-  PoolFacts facts = facts_of(kSmall);
+  PoolFacts facts = pool_facts(kSmall);
   facts.pods = {ready_pod(0), ready_pod(1), ready_pod(2)};
   EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "Unknown NotAsked");
   for (const char* uid : {"uid-0", "uid-1", "uid-2"})
@@ -325,7 +325,7 @@ TEST(PoolConditionsTest, TierAndEngineProblemsOfLarderdAreReported) {
 
 // larderd counts refusals; a status with the count in its text would be written anew every 30 s.
 TEST(PoolConditionsTest, RefusedEngineIsReportedWithoutItsCount) {
-  PoolFacts facts = facts_of(kSmall);
+  PoolFacts facts = pool_facts(kSmall);
   facts.pods = {ready_pod(0)};
   const auto message = [&](std::uint64_t refusals) {
     stats::Stats stats;
@@ -342,7 +342,7 @@ TEST(PoolConditionsTest, RefusedEngineIsReportedWithoutItsCount) {
 }
 
 TEST(PoolConditionsTest, RefusalReasonIsKeptVerbatim) {
-  PoolFacts facts = facts_of(kSmall);
+  PoolFacts facts = pool_facts(kSmall);
   facts.pods = {ready_pod(0)};
   for (const char* text : {"", "(", " times): ", "the first (2 times): y"}) {
     facts.heard.answers["uid-0"].fallbacks = {{"engines", text}, {"engines", "another"}};
@@ -353,7 +353,7 @@ TEST(PoolConditionsTest, RefusalReasonIsKeptVerbatim) {
 
 // However many pods and however long their words, in whole characters.
 TEST(PoolConditionsTest, LarderdMessagesAreBounded) {
-  PoolFacts facts = facts_of(kSmall);
+  PoolFacts facts = pool_facts(kSmall);
   std::string words;
   for (int i = 0; i < 200; ++i) words += "\xc3\xa4";
   for (int i = 0; i < 100; ++i) {
@@ -372,7 +372,7 @@ TEST(PoolConditionsTest, LarderdMessagesAreBounded) {
 }
 
 TEST(PoolConditionsTest, DaemonSetWithoutPodsIsReported) {
-  PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "placement": "Node"})");
+  PoolFacts facts = pool_facts(R"({"memory": {"size": "1Gi"}, "placement": "Node"})");
   EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "True NoPods");
   facts.daemon_set = std::make_shared<const Object>(
       Object{{"metadata", {{"name", "larder-chat"}}}, {"status", {{"desiredNumberScheduled", 2}}}});
@@ -381,7 +381,7 @@ TEST(PoolConditionsTest, DaemonSetWithoutPodsIsReported) {
 }
 
 TEST(PoolStatusTest, SumsOverThePods) {
-  PoolFacts facts = facts_of(kSmall);
+  PoolFacts facts = pool_facts(kSmall);
   for (int i = 0; i < 4; ++i) facts.pods.push_back(ready_pod(i));
   facts.pods[3].ready = false;
   for (int i = 0; i < 2; ++i) {
@@ -402,14 +402,14 @@ TEST(PoolStatusTest, SumsOverThePods) {
 }
 
 TEST(PoolStatusTest, WithoutAnswersSumsAreAbsent) {
-  PoolFacts facts = facts_of(kSmall);
+  PoolFacts facts = pool_facts(kSmall);
   facts.pods = {ready_pod(1)};
   const Object status = pool_status(facts, Object(), "now");
   EXPECT_FALSE(status.contains("memory") || status.contains("hitRatio"));
 }
 
 TEST(PoolStatusTest, SizeIsIndependentOfThePodCount) {
-  PoolFacts facts = facts_of(kSmall);
+  PoolFacts facts = pool_facts(kSmall);
   for (int i = 0; i < 1000; ++i) {
     facts.pods.push_back(ready_pod(i));
     facts.pods.back().name = std::string(200, 'x') + std::to_string(i);
@@ -420,7 +420,7 @@ TEST(PoolStatusTest, SizeIsIndependentOfThePodCount) {
 }
 
 TEST(PoolStatusTest, InsignificantChangesKeepTheStatus) {
-  PoolFacts facts = facts_of(kSmall);
+  PoolFacts facts = pool_facts(kSmall);
   facts.pods = {ready_pod(1)};
   facts.heard.answers["uid-1"].capacity_bytes = 100ULL << 30;
   facts.heard.answers["uid-1"].used_bytes = 50ULL << 30;

@@ -26,7 +26,7 @@ class FakeFetch final : public Fetch {
   std::atomic<int> asked{0};
 };
 
-PodView pod(const std::string& uid) {
+PodView pod_of_uid(const std::string& uid) {
   PodView view;
   view.uid = uid;
   return view;
@@ -49,7 +49,9 @@ TEST(ProberTest, TheNewestAnswerIsKept) {
   round.fetch->answers = {{"http://a", kAnswer}, {"http://b", "<html>"}};
   round.prober.round({});
   EXPECT_EQ(round.told, (std::vector<std::string>{"chat", "code"}));
-  const auto answers = round.prober.heard({pod("a"), pod("b"), pod("c"), pod("never")}).answers;
+  const auto answers =
+      round.prober.heard({pod_of_uid("a"), pod_of_uid("b"), pod_of_uid("c"), pod_of_uid("never")})
+          .answers;
   ASSERT_EQ(answers.size(), 1U);
   EXPECT_EQ(answers.at("a").used_bytes, 5U);
 }
@@ -62,10 +64,10 @@ TEST(ProberTest, SilentPodIsForgottenAfterAWhile) {
   round.fetch->answers.clear();
   for (unsigned i = 1; i < Prober::kMissesForgotten; ++i) {
     round.prober.round({});
-    EXPECT_EQ(round.prober.heard({pod("a")}).answers.size(), 1U) << i;
+    EXPECT_EQ(round.prober.heard({pod_of_uid("a")}).answers.size(), 1U) << i;
   }
   round.prober.round({});
-  EXPECT_TRUE(round.prober.heard({pod("a")}).answers.empty());
+  EXPECT_TRUE(round.prober.heard({pod_of_uid("a")}).answers.empty());
 }
 
 TEST(ProberTest, RemovedTargetIsForgotten) {
@@ -75,7 +77,7 @@ TEST(ProberTest, RemovedTargetIsForgotten) {
   round.prober.round({});
   round.targets.clear();
   round.prober.round({});
-  EXPECT_TRUE(round.prober.heard({pod("a")}).answers.empty());
+  EXPECT_TRUE(round.prober.heard({pod_of_uid("a")}).answers.empty());
 }
 
 // For a silent larderd the supervisor is asked, in the same round.
@@ -89,7 +91,7 @@ TEST(ProberTest, SupervisorOfSilentLarderdIsQueried) {
        R"({"ready": false, "why": "memory.size", "starts": 3, "out_of_memory": true})"},
       {"http://b/supervisor", R"({"ready": false, "why": "not asked"})"}};
   round.prober.round({});
-  Heard heard = round.prober.heard({pod("a"), pod("b")});
+  Heard heard = round.prober.heard({pod_of_uid("a"), pod_of_uid("b")});
   ASSERT_EQ(heard.down.size(), 1U);
   EXPECT_EQ(heard.down.at("a").why, "memory.size");
   EXPECT_TRUE(heard.down.at("a").out_of_memory);
@@ -97,11 +99,11 @@ TEST(ProberTest, SupervisorOfSilentLarderdIsQueried) {
 
   round.fetch->answers["http://a"] = kAnswer;
   round.prober.round({});
-  EXPECT_TRUE(round.prober.heard({pod("a")}).down.empty());
+  EXPECT_TRUE(round.prober.heard({pod_of_uid("a")}).down.empty());
   round.fetch->answers.erase("http://a");
   round.fetch->answers["http://a/supervisor"] = R"({"ready": true})";
   round.prober.round({});
-  EXPECT_TRUE(round.prober.heard({pod("a")}).down.empty());
+  EXPECT_TRUE(round.prober.heard({pod_of_uid("a")}).down.empty());
 }
 
 TEST(ProberTest, AddressesOfBothFamiliesAreFormatted) {

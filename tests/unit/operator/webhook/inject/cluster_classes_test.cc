@@ -12,12 +12,6 @@ namespace {
 using api::Object;
 using testing::HasSubstr;
 
-InjectionCase engine() {
-  return container_case(
-      "{image: 'vllm/vllm-openai:v1', command: [vllm, serve, m], resources: {requests: {cpu: 8, "
-      "memory: 64Gi}, limits: {memory: 64Gi}}}");
-}
-
 Object object(const std::string& yaml) {
   return from_yaml(yaml).at(0);
 }
@@ -31,7 +25,7 @@ void quota(InjectionCase& one, const std::string& hard) {
 // The API server adds the overhead behind the webhook; with the cache the pod has 69952Mi.
 // covers F-450
 TEST(ClusterClasses, OverheadOfThePoolsClassCountsInQuotas) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   one.pool->spec.transfer = api::Transfer::kSidecar;
   one.pool->spec.runtime_class = "kata";
   quota(one, "{requests.memory: 70Gi, limits.memory: 70Gi}");
@@ -47,7 +41,7 @@ TEST(ClusterClasses, OverheadOfThePoolsClassCountsInQuotas) {
 // Of a class that another webhook has set, or that stands in the template.
 // covers F-450
 TEST(ClusterClasses, OverheadOfThePodsOwnClassCountsOnce) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   one.pod["spec"]["runtimeClassName"] = "kata";
   one.classes.runtime = object("{overhead: {podFixed: {memory: 2Gi}}}");
   quota(one, "{requests.memory: 72000Mi}");
@@ -63,7 +57,7 @@ TEST(ClusterClasses, OverheadOfThePodsOwnClassCountsOnce) {
 
 // LimitRanger sums containers alone.
 TEST(ClusterClasses, OverheadDoesNotCountInLimitRanges) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   one.pod["spec"].update({{"runtimeClassName", "kata"}, {"overhead", {{"memory", "2Gi"}}}});
   one.surroundings.limit_ranges.push_back(std::make_shared<const Object>(
       object("{metadata: {name: team}, spec: {limits: [{type: Pod, max: {memory: 69952Mi}}]}}")));
@@ -71,7 +65,7 @@ TEST(ClusterClasses, OverheadDoesNotCountInLimitRanges) {
 }
 
 InjectionCase with_claim(const std::string& storage_class) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   one.pool->spec.disk = disk_of(10, api::DiskVolume::kEphemeralClaim, storage_class);
   return one;
 }

@@ -10,10 +10,6 @@ namespace {
 
 using api::Object;
 
-std::string refused(const std::string& container) {
-  return container_case(container).inject().refused;
-}
-
 // The names of the containers that get the flag.
 std::string engines_of(const char* containers) {
   InjectionCase one = container_case("{}");
@@ -63,10 +59,10 @@ TEST(EngineContainer, OfArgsThatBeginWithAProgramIsNone) {
                            "[-m, dynamo.vllm, --model, m]",
                            "[-c, print(1)]",
                            "[app.sh]"})
-    EXPECT_NE(refused(std::string("{image: 'rocm/vllm-dev:1', args: ") + args + "}")
+    EXPECT_NE(refusal(std::string("{image: 'rocm/vllm-dev:1', args: ") + args + "}")
                   .find("args that begin with a program"),
               std::string::npos)
-        << args << ": " << refused(std::string("{image: 'rocm/vllm-dev:1', args: ") + args + "}");
+        << args << ": " << refusal(std::string("{image: 'rocm/vllm-dev:1', args: ") + args + "}");
 }
 
 TEST(EngineContainer, VllmArgsAreAnEngine) {
@@ -74,7 +70,7 @@ TEST(EngineContainer, VllmArgsAreAnEngine) {
                            "[--model, m]", "[serve, m]", "[--port, '1']", "[$(MODEL), --port, '1']",
                            "[vllm, serve, m]", "[m, -tp, '2']", "[ray-model/m, --seed, '1']",
                            "[-m, vllm.entrypoints.openai.api_server, --model, m]"})
-    EXPECT_EQ(refused(std::string(
+    EXPECT_EQ(refusal(std::string(
                           "{image: 'vllm/vllm-openai:1', env: [{name: MODEL, value: m}], args: ") +
                       args + "}"),
               "")
@@ -88,10 +84,10 @@ TEST(EngineContainer, UnknownEntrypointNeedsAModelOrAFlag) {
                            "[m, --max-model-len, '1']", "[m, -tp, '2']",
                            "[m, --served-model-name=x]", "[./models/m, --seed, '1']"})
     for (const char* image : {"rocm/vllm-dev:1", "team/vllm:2"})
-      EXPECT_EQ(refused(std::string("{image: '") + image + "', args: " + args + "}"), "") << args;
+      EXPECT_EQ(refusal(std::string("{image: '") + image + "', args: " + args + "}"), "") << args;
   for (const char* image : {"vllm/vllm-openai:1", "registry.x/rhaiis/vllm-cuda-rhel9:3",
                             "lmcache/vllm-openai:1", "q9t5s3a7/vllm-cpu-release-repo:1"})
-    EXPECT_EQ(refused(std::string("{image: '") + image + "', args: [gpt2]}"), "") << image;
+    EXPECT_EQ(refusal(std::string("{image: '") + image + "', args: [gpt2]}"), "") << image;
   InjectionCase one = container_case("{image: 'team/vllm:2', args: [gpt2]}");
   one.pool->spec.engine.container = "engine";
   EXPECT_EQ(one.inject().refused, "") << "the pool names the engine";
@@ -205,7 +201,7 @@ TEST(Environment, ThatIsTakenAwayIsSaid) {
         "[bash, -c, 'C=(vllm serve m); P=(env -i); \"${P[@]}\" \"${C[@]}\"']",
         "[bash, -c, 'C=(vllm serve m); P=\"chroot /x\"; $P \"${C[@]}\"']",
         "[bash, -c, 'run() { env -i \"$@\"; }; C=(vllm serve m); run \"${C[@]}\"']"}) {
-    const std::string why = refused(std::string("{command: ") + command + "}");
+    const std::string why = refusal(std::string("{command: ") + command + "}");
     EXPECT_NE(why.find("cannot be connected: "), std::string::npos) << command << ": " << why;
     EXPECT_NE(why.find("; "), std::string::npos) << why;
   }
@@ -235,8 +231,8 @@ TEST(Environment, KeptEnvironmentIsInjected) {
         "[sh, -c, 'unset HTTP_PROXY; vllm serve m']",
         "[bash, -c, 'unset -f $X; vllm serve m']",
         "[bash, -c, 'for v in HTTP_PROXY NO_PROXY; do unset $v; done; vllm serve m']"})
-    EXPECT_EQ(refused(std::string("{command: ") + command + "}"), "") << command;
-  EXPECT_EQ(refused("{image: 'nvcr.io/nvidia/vllm:1', args: [vllm, serve, m]}"), "")
+    EXPECT_EQ(refusal(std::string("{command: ") + command + "}"), "") << command;
+  EXPECT_EQ(refusal("{image: 'nvcr.io/nvidia/vllm:1', args: [vllm, serve, m]}"), "")
       << "NVIDIA's entrypoint runs its args";
 }
 
@@ -253,7 +249,7 @@ TEST(Environment, UnknownProgramPreventsInjection) {
         "[sh, -c, 'exec $WRAPPER vllm serve m']", "[sh, -c, 'env -i $(cat /x) vllm serve m']",
         "[sh, -c, 'time chroot /root vllm serve m']",
         "[sh, -c, 'exec chroot /root \"$@\"', --, vllm, serve, m]"})
-    EXPECT_NE(refused(std::string("{image: 'vllm/vllm-openai:1', command: ") + command + "}"), "")
+    EXPECT_NE(refusal(std::string("{image: 'vllm/vllm-openai:1', command: ") + command + "}"), "")
         << command;
 }
 
@@ -269,7 +265,7 @@ TEST(Environment, KnownProgramWithOptionsIsInjected) {
         "[opentelemetry-instrument, --service_name, x, vllm, serve, m]",
         "[sh, -c, 'exec nice numactl $NUMA_OPTIONS vllm serve m']",
         "[env, A=1, nice, -n, '5', setsid, -w, vllm, serve, m]"})
-    EXPECT_EQ(refused(std::string("{command: ") + command + "}"), "") << command;
+    EXPECT_EQ(refusal(std::string("{command: ") + command + "}"), "") << command;
 }
 
 // covers F-312
@@ -330,7 +326,7 @@ TEST(Environment, ExpandableSegmentsAreReported) {
         "PYTORCH_CUDA_ALLOC_CONF, value: 'expandable_segments:True'}]}",
         "{command: [vllm, serve, /models/sleep-mode], env: [{name: PYTORCH_CUDA_ALLOC_CONF, value: "
         "'expandable_segments:True'}]}"}) {
-    const std::string why = refused(container);
+    const std::string why = refusal(container);
     EXPECT_NE(why.find("expandable_segments:True"), std::string::npos) << container << ": " << why;
     EXPECT_NE(why.find("; "), std::string::npos) << why;
   }
@@ -347,7 +343,7 @@ TEST(Environment, ExpandableSegmentsAreReported) {
         "{command: [sh, -c, 'export PYTORCH_CUDA_ALLOC_CONF=$X; vllm serve m'], env: [{name: X, "
         "value: 'max_split_size_mb:64'}]}",
         "{command: [vllm, serve, m], envFrom: [{secretRef: {name: token}}]}"})
-    EXPECT_EQ(refused(container), "") << container;
+    EXPECT_EQ(refusal(container), "") << container;
 }
 
 }  // namespace

@@ -80,8 +80,25 @@ InjectionCase container_case(const std::string& container) {
   return one;
 }
 
+InjectionCase vllm_case(const std::string& resources) {
+  return container_case(
+      "{image: 'vllm/vllm-openai:v1', command: [vllm, serve, m], resources: " + resources + "}");
+}
+
+std::string refusal(const std::string& container, const std::string& metadata) {
+  InjectionCase one = container_case(container);
+  one.pod["metadata"].merge_patch(from_yaml(metadata).front());
+  return one.inject().refused;
+}
+
 Object patched(const Object& pod, const Object& patch) {
   return pod.patch(patch);
+}
+
+Object injected(const InjectionCase& one) {
+  const webhook::Injection injection = one.inject();
+  if (!injection.refused.empty()) throw std::runtime_error(injection.refused);
+  return patched(one.pod, injection.patch);
 }
 
 }  // namespace larder::test

@@ -38,6 +38,9 @@ struct InjectionCase {
 InjectionCase injection_case(const std::string& yaml);
 // A pod of this engine container (YAML of its fields but the name), all else as usual.
 InjectionCase container_case(const std::string& container);
+// A pod of one vLLM with these resources.
+InjectionCase vllm_case(
+    const std::string& resources = "{requests: {cpu: 8, memory: 64Gi}, limits: {memory: 64Gi}}");
 
 inline constexpr const char* kUsualPool = R"(
 apiVersion: larder.dev/v1alpha1
@@ -46,7 +49,13 @@ metadata: {name: llama, namespace: models, uid: 6f1c8e6e-0000-4000-8000-00000000
 spec: {memory: {size: 4Gi}}
 )";
 
+// The injector's reason against a pod of this engine container; "": the pod gets the cache.
+// `metadata`: a patch of the pod's metadata in YAML.
+std::string refusal(const std::string& container, const std::string& metadata = "{}");
+
 // `pod` with a patch of RFC 6902 applied, by a library that is not ours.
 api::Object patched(const api::Object& pod, const api::Object& patch);
+// The pod with the cache. Throws the reason if the injector refuses the pod.
+api::Object injected(const InjectionCase& one);
 
 }  // namespace larder::test

@@ -14,12 +14,6 @@ namespace {
 using api::Object;
 using testing::HasSubstr;
 
-InjectionCase engine(
-    const std::string& resources = "{requests: {cpu: 8, memory: 64Gi}, limits: {memory: 64Gi}}") {
-  return container_case(
-      "{image: 'vllm/vllm-openai:v1', command: [vllm, serve, m], resources: " + resources + "}");
-}
-
 void limit(InjectionCase& one, const std::string& limits) {
   one.surroundings.limit_ranges.push_back(std::make_shared<const Object>(
       from_yaml("{metadata: {name: team}, spec: {limits: [" + limits + "]}}").at(0)));
@@ -44,7 +38,7 @@ Object resources_of(const InjectionCase& one, std::string_view name = api::kSide
 
 // covers F-219
 TEST(LimitRange, MinimumRaisesTheRequest) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   limit(one, "{type: Container, min: {cpu: 200m, memory: 128Mi}}");
   EXPECT_EQ(resources_of(one)["requests"]["cpu"], "200m");
   EXPECT_EQ(resources_of(one, api::kPayloadContainer),
@@ -53,7 +47,7 @@ TEST(LimitRange, MinimumRaisesTheRequest) {
 }
 
 TEST(LimitRange, ADefaultLimitIsNeverBelowTheRequest) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   limit(one, "{type: Container, default: {cpu: 50m, memory: 32Mi}}");
   EXPECT_EQ(resources_of(one)["limits"]["cpu"], "1");
   EXPECT_EQ(resources_of(one)["limits"]["memory"], "4416Mi");
@@ -61,7 +55,7 @@ TEST(LimitRange, ADefaultLimitIsNeverBelowTheRequest) {
 
 // LimitRanger gives each container without limits the default: a GPU for a copy of a few files.
 TEST(LimitRange, DefaultGpusAreNotApplied) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   limit(one,
         "{type: Container, default: {nvidia.com/gpu: 1}, defaultRequest: {nvidia.com/gpu: 1}}");
   for (const auto name : {api::kSidecarContainer, api::kPayloadContainer}) {
@@ -73,7 +67,7 @@ TEST(LimitRange, DefaultGpusAreNotApplied) {
 // LimitRanger refuses a container without a limit of a resource that has a maximum.
 // covers F-404
 TEST(LimitRange, AMaximumOfGpusIsALimitOfNone) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   limit(one, "{type: Container, max: {nvidia.com/gpu: 8}}");
   for (const auto name : {api::kSidecarContainer, api::kPayloadContainer})
     EXPECT_EQ(resources_of(one, name)["limits"]["nvidia.com/gpu"], "0");
@@ -82,20 +76,20 @@ TEST(LimitRange, AMaximumOfGpusIsALimitOfNone) {
 // LimitRanger refuses a limit of 0 where a ratio is set. The figure keeps its fraction.
 // covers F-433
 TEST(LimitRange, ARatioRefusesALimitOfNone) {
-  InjectionCase one = engine("{limits: {nvidia.com/gpu: 1}}");
+  InjectionCase one = vllm_case("{limits: {nvidia.com/gpu: 1}}");
   limit(one,
         "{type: Container, max: {nvidia.com/gpu: 8}, maxLimitRequestRatio: {nvidia.com/gpu: 1}}");
   EXPECT_THAT(one.inject().refused,
               HasSubstr("LimitRange team has a maxLimitRequestRatio of nvidia.com/gpu, which "
                         "requires the container larder-payload to have a request and a limit"));
-  InjectionCase pods = engine("{requests: {cpu: 8}, limits: {cpu: 8}}");
+  InjectionCase pods = vllm_case("{requests: {cpu: 8}, limits: {cpu: 8}}");
   pods.pool->spec.resources = {{"limits", {{"cpu", "8"}}}, {"requests", {{"cpu", "100m"}}}};
   limit(pods, "{type: Pod, maxLimitRequestRatio: {cpu: 1500m}}");
   EXPECT_THAT(pods.inject().refused, HasSubstr("of at most 1.5 times the request"));
 }
 
 TEST(LimitRange, AMaximumOfProcessorsLowersOursAndNotTheUsers) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   limit(one, "{type: Container, max: {cpu: 50m}}");
   EXPECT_EQ(resources_of(one)["limits"]["cpu"], "50m");
   EXPECT_EQ(resources_of(one)["requests"]["cpu"], "50m");
@@ -106,19 +100,19 @@ TEST(LimitRange, AMaximumOfProcessorsLowersOursAndNotTheUsers) {
 }
 
 TEST(LimitRange, ARatioRaisesTheRequest) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   one.pool->spec.resources = {{"limits", {{"cpu", "4"}}}, {"requests", {{"cpu", "500m"}}}};
   limit(one, "{type: Container, maxLimitRequestRatio: {cpu: 3, memory: 1}}");
   EXPECT_EQ(resources_of(one)["requests"]["cpu"], "1334m");
   EXPECT_EQ(resources_of(one, api::kPayloadContainer)["requests"]["cpu"], "334m")
       << "of the limit that follows the pool's";
-  InjectionCase without = engine();
+  InjectionCase without = vllm_case();
   limit(without, "{type: Container, maxLimitRequestRatio: {cpu: 3}}");
   EXPECT_EQ(resources_of(without)["limits"]["cpu"], "100m") << "a ratio wants a limit";
 }
 
 TEST(LimitRange, RequiredMemoryIsNotLowered) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   limit(one, "{type: Container, max: {memory: 4Gi}}");
   const webhook::Injection injection = one.inject();
   EXPECT_THAT(
@@ -130,7 +124,7 @@ TEST(LimitRange, RequiredMemoryIsNotLowered) {
 }
 
 TEST(LimitRange, PodLimitCountsConcurrentContainers) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   limit(one, "{type: Pod, max: {memory: 66Gi}}");
   EXPECT_THAT(
       one.inject().refused,
@@ -141,13 +135,13 @@ TEST(LimitRange, PodLimitCountsConcurrentContainers) {
 }
 
 TEST(LimitRange, LimitExceededByTheEngineAloneIsIgnored) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   limit(one, "{type: Pod, max: {memory: 32Gi}}, {type: Pod, min: {cpu: 100}}");
   EXPECT_EQ(one.inject().refused, "");
 }
 
 TEST(LimitRange, ClaimLimitAppliesToTheDisk) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   one.pool->spec.disk = disk_of(10, api::DiskVolume::kEphemeralClaim);
   limit(one, "{type: PersistentVolumeClaim, max: {storage: 5Gi}}");
   EXPECT_THAT(one.inject().refused,
@@ -156,7 +150,7 @@ TEST(LimitRange, ClaimLimitAppliesToTheDisk) {
 
 TEST(ResourceQuota, QuotaWithSpaceForTheEngineOnlyPreventsInjection) {
   for (const std::string name : {"requests.memory", "memory", "limits.memory"}) {
-    InjectionCase one = engine();
+    InjectionCase one = vllm_case();
     quota(one, "{" + name + ": 100Gi}", "{" + name + ": 34Gi}");
     EXPECT_THAT(one.inject().refused,
                 HasSubstr("ResourceQuota share has 66Gi of " + name +
@@ -171,7 +165,7 @@ TEST(ResourceQuota, QuotaWithSpaceForTheEngineOnlyPreventsInjection) {
 }
 
 TEST(ResourceQuota, UnrelatedResourcesAreIgnored) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   quota(one,
         "{pods: 1, count/pods: 1, requests.nvidia.com/gpu: 1, requests.storage: 1Gi, services: 1}",
         "{pods: 1, count/pods: 1, requests.nvidia.com/gpu: 1, requests.storage: 1Gi, services: 1}");
@@ -179,7 +173,8 @@ TEST(ResourceQuota, UnrelatedResourcesAreIgnored) {
 }
 
 TEST(ResourceQuota, CpuQuotaAddsALimitToInjectedContainers) {
-  InjectionCase one = engine("{requests: {cpu: 8, memory: 64Gi}, limits: {cpu: 8, memory: 64Gi}}");
+  InjectionCase one =
+      vllm_case("{requests: {cpu: 8, memory: 64Gi}, limits: {cpu: 8, memory: 64Gi}}");
   one.pod["spec"]["initContainers"] = Object::array({Object{{"name", "download"}, {"image", "x"}}});
   EXPECT_TRUE(api::at(resources_of(one), "limits.cpu").is_null())
       << "an init container has no request, so no quota is in force";
@@ -195,7 +190,7 @@ TEST(ResourceQuota, ClaimQuotaAppliesToTheDisk) {
         std::pair{"{count/persistentvolumeclaims: 1}", "{count/persistentvolumeclaims: 1}"},
         std::pair{"{nvme.storageclass.storage.k8s.io/requests.storage: 5Gi}",
                   "{nvme.storageclass.storage.k8s.io/requests.storage: 0}"}}) {
-    InjectionCase one = engine();
+    InjectionCase one = vllm_case();
     one.pool->spec.disk = disk_of(10, api::DiskVolume::kEphemeralClaim, "nvme");
     quota(one, hard, used);
     EXPECT_THAT(one.inject().refused, HasSubstr("ResourceQuota share has")) << hard;
@@ -207,7 +202,7 @@ TEST(ResourceQuota, ClaimQuotaAppliesToTheDisk) {
 // covers F-220
 TEST(ResourceQuota, CountsByScope) {
   const auto refused = [](const std::string& scope, const Object& change) {
-    InjectionCase one = engine();
+    InjectionCase one = vllm_case();
     one.pod["spec"].update(change);
     quota(one, "{requests.memory: 66Gi}", "{requests.memory: 0}", scope);
     return !one.inject().refused.empty();
@@ -234,7 +229,7 @@ TEST(ResourceQuota, CountsByScope) {
 // A pod without any request is of no quota of NotBestEffort. With larderd the pod has requests, and
 // then each container must have one.
 TEST(ResourceQuota, NotBestEffortQuotaRequiresEngineRequests) {
-  InjectionCase one = engine("{}");
+  InjectionCase one = vllm_case("{}");
   quota(one, "{requests.memory: 100Gi}", "{requests.memory: 0}", ", scopes: [NotBestEffort]");
   EXPECT_THAT(
       one.inject().refused,
@@ -245,7 +240,7 @@ TEST(ResourceQuota, NotBestEffortQuotaRequiresEngineRequests) {
 // covers F-407
 TEST(PodSecurity, ThatForbidsTheAdditionsLeavesThePodAlone) {
   const auto refused = [](const char* level, const char* spec, const char* pod = "{}") {
-    InjectionCase one = engine();
+    InjectionCase one = vllm_case();
     one.pod["spec"].merge_patch(from_yaml(pod).at(0));
     one.pool = api::parse_pool(from_yaml(std::string("{kind: CachePool, metadata: {name: llama, "
                                                      "namespace: models}, spec: ") +
@@ -296,7 +291,7 @@ TEST(Surroundings, WhateverStandsInThemNothingIsThrown) {
         R"({"spec":{"limits":[{"type":"Container","max":{"cpu":{}},"min":{"memory":"x"}}]}})",
         R"({"spec":{"hard":[],"scopes":[7]},"status":{"hard":{"cpu":[]},"used":7}})",
         R"({"metadata":{"labels":[],"annotations":7},"status":{"hard":{"cpu":"1"}}})"}) {
-    InjectionCase one = engine();
+    InjectionCase one = vllm_case();
     const auto odd = std::make_shared<const Object>(Object::parse(text));
     one.surroundings = {odd, {odd}, {odd}};
     EXPECT_EQ(one.inject().refused, "") << text;
@@ -304,7 +299,7 @@ TEST(Surroundings, WhateverStandsInThemNothingIsThrown) {
 }
 
 TEST(PodOverrides, ApplyToLarderdAndReportErrors) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   Object& annotations = one.pod["metadata"]["annotations"];
   annotations = {{"larder.dev/requests.cpu", "2"},
                  {"larder.dev/limits.cpu", "4"},
@@ -323,7 +318,7 @@ TEST(PodOverrides, ApplyToLarderdAndReportErrors) {
 }
 
 TEST(PodOverrides, ApplyToThePayloadUnderItsPrefix) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   Object& annotations = one.pod["metadata"]["annotations"];
   annotations = {{"larder.dev/payload.requests.cpu", "50m"},
                  {"larder.dev/payload.requests.memory", "80Mi"},
@@ -334,7 +329,7 @@ TEST(PodOverrides, ApplyToThePayloadUnderItsPrefix) {
   EXPECT_EQ(payload["requests"]["memory"], "80Mi");
   EXPECT_EQ(payload["requests"]["ephemeral-storage"], "1Gi");
   EXPECT_EQ(payload["limits"], (Object{{"memory", "96Mi"}}));
-  EXPECT_EQ(resources_of(one), resources_of(engine()));  // larderd's stay
+  EXPECT_EQ(resources_of(one), resources_of(vllm_case()));  // larderd's stay
   for (const auto& [key, value] : {std::pair{"larder.dev/payload.limits.memory", "1Mi"},
                                    std::pair{"larder.dev/payload.requests.cpu", "many"},
                                    std::pair{"larder.dev/payload.requests.memory", "1Gi"},
@@ -352,7 +347,7 @@ TEST(PodOverrides, ApplyToThePayloadUnderItsPrefix) {
 
 // A pod's annotation wins over the pool, and its missing fields stay the pool's.
 TEST(PodOverrides, PayloadOverridesWinOverThePool) {
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   one.pool->spec.injection.payload_resources = {{"requests", {{"cpu", "20m"}}},
                                                 {"limits", {{"cpu", "1"}, {"memory", "96Mi"}}}};
   one.pod["metadata"]["annotations"]["larder.dev/payload.limits.memory"] = "128Mi";
@@ -366,7 +361,7 @@ TEST(PodOverrides, KeepThePoolHash) {
   const auto hash = [](const InjectionCase& one) {
     return *api::annotation(patched(one.pod, one.inject().patch), api::kRestartAnnotation);
   };
-  InjectionCase one = engine();
+  InjectionCase one = vllm_case();
   const std::string before = hash(one);
   one.pod["metadata"]["annotations"]["larder.dev/requests.cpu"] = "2";
   one.pod["metadata"]["annotations"]["larder.dev/payload.requests.cpu"] = "20m";

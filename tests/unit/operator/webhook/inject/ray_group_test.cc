@@ -11,12 +11,6 @@ using api::Object;
 
 constexpr const char* kWords = "(multi-node over Ray is not served yet; ";
 
-std::string refused(const char* container, const char* metadata = "{}") {
-  InjectionCase one = container_case(container);
-  one.pod["metadata"].merge_patch(from_yaml(metadata).front());
-  return one.inject().refused;
-}
-
 // covers F-240
 TEST(RayGroup, CommandsPreventInjection) {
   for (const char* container :
@@ -54,8 +48,8 @@ TEST(RayGroup, CommandsPreventInjection) {
         R"Y({command: [vllm, serve, m], env: [{name: RAY_HEAD_SERVICE_HOST, value: x}]})Y",
         R"Y({command: [bash, -c, "A=(m --distributed-executor-backend=ray); )Y"
         R"Y(vllm serve \"${A[@]}\""]})Y"})
-    EXPECT_NE(refused(container).find(kWords), std::string::npos)
-        << container << ": " << refused(container);
+    EXPECT_NE(refusal(container).find(kWords), std::string::npos)
+        << container << ": " << refusal(container);
 }
 
 // Ray may run in a hook of the container, and a probe may ask for its state.
@@ -68,9 +62,9 @@ TEST(RayGroup, IsLeftAloneByItsHooksAndProbes) {
         "{command: [vllm, serve, m], startupProbe: {exec: {command: [ray, health-check]}}}",
         "{command: [vllm, serve, m], livenessProbe: {exec: {command: [bash, -c, ray status]}}}",
         "{command: [bash, -c, 'ray --logging-level debug start --head; vllm serve m -pp 2']}"})
-    EXPECT_NE(refused(container).find(kWords), std::string::npos)
-        << container << ": " << refused(container);
-  EXPECT_EQ(refused("{command: [vllm, serve, m], livenessProbe: {exec: {command: [curl, x]}}}"),
+    EXPECT_NE(refusal(container).find(kWords), std::string::npos)
+        << container << ": " << refusal(container);
+  EXPECT_EQ(refusal("{command: [vllm, serve, m], livenessProbe: {exec: {command: [curl, x]}}}"),
             "");
 }
 
@@ -82,8 +76,8 @@ TEST(RayGroup, VariableValuePreventsInjection) {
         "{command: [sh, -c, 'vllm serve m --distributed-executor-backend=\"${BACKEND:-mp}\"'], "
         "env: [{name: BACKEND, value: ray}]}",
         "{command: [vllm, serve, m], envFrom: [{prefix: RAY_, configMapRef: {name: c}}]}"})
-    EXPECT_NE(refused(container).find(kWords), std::string::npos)
-        << container << ": " << refused(container);
+    EXPECT_NE(refusal(container).find(kWords), std::string::npos)
+        << container << ": " << refusal(container);
   for (const char* container :
        {"{command: [vllm, serve, m, --distributed_executor_backend, $(BACKEND)], envFrom: "
         "[{configMapRef: {name: c}}]}",
@@ -93,9 +87,9 @@ TEST(RayGroup, VariableValuePreventsInjection) {
         "{command: [bash, -c, 'A=(m --distributed-executor-backend); A+=(ray); vllm serve "
         "\"${A[@]}\"']}",
         "{command: [sh, -c, 'vllm serve m --data-parallel-backend `cat /x`']}"})
-    EXPECT_NE(refused(container).find("write the value out"), std::string::npos)
-        << container << ": " << refused(container);
-  EXPECT_EQ(refused("{command: [vllm, serve, m, --distributed-executor-backend, $(BACKEND)], env: "
+    EXPECT_NE(refusal(container).find("write the value out"), std::string::npos)
+        << container << ": " << refusal(container);
+  EXPECT_EQ(refusal("{command: [vllm, serve, m, --distributed-executor-backend, $(BACKEND)], env: "
                     "[{name: BACKEND, value: mp}]}"),
             "");
 }
@@ -110,8 +104,8 @@ TEST(RayGroup, LabelsPreventInjection) {
         "{labels: {leaderworkerset.sigs.k8s.io/name: l}}",
         "{labels: {leaderworkerset.sigs.k8s.io/worker-index: '1'}, annotations: "
         "{leaderworkerset.sigs.k8s.io/size: '2'}}"}) {
-    EXPECT_NE(refused(engine, metadata).find(kWords), std::string::npos) << metadata;
-    EXPECT_EQ(refused(engine, metadata), refused(worker, metadata)) << "one group, one reason";
+    EXPECT_NE(refusal(engine, metadata).find(kWords), std::string::npos) << metadata;
+    EXPECT_EQ(refusal(engine, metadata), refusal(worker, metadata)) << "one group, one reason";
   }
 }
 
@@ -126,11 +120,11 @@ TEST(RayGroup, GroupWithoutRayIsInjected) {
         "$(LWS_LEADER_ADDRESS)]}",
         "{command: [bash, -c, 'vllm serve m --data_parallel_address $(LWS_LEADER_ADDRESS) "
         "--data-parallel-size-local 8']}"})
-    EXPECT_EQ(refused(container, group), "") << container;
+    EXPECT_EQ(refusal(container, group), "") << container;
   const char* alone =
       "{labels: {leaderworkerset.sigs.k8s.io/name: l}, annotations: "
       "{leaderworkerset.sigs.k8s.io/size: '1'}}";
-  EXPECT_EQ(refused("{command: [vllm, serve, m]}", alone), "") << "a group of one pod";
+  EXPECT_EQ(refusal("{command: [vllm, serve, m]}", alone), "") << "a group of one pod";
 }
 
 // covers F-381
@@ -138,16 +132,16 @@ TEST(RayGroup, JobSetSharingAnEngineIsNotInjected) {
   const char* labels = "{labels: {jobset.sigs.k8s.io/jobset-name: j}}";
   const char* script = R"Y({command: [bash, -c, "if [ $JOB_COMPLETION_INDEX = 0 ]; then /x head; )Y"
                        R"Y(vllm serve m -pp 2; else /x worker; fi"]})Y";
-  EXPECT_NE(refused(script, labels).find(kWords), std::string::npos);
+  EXPECT_NE(refusal(script, labels).find(kWords), std::string::npos);
   for (const char* container :
        {"{command: [vllm, serve, m, -pp, '2']}", "{command: [vllm, serve, m, -pp=2]}"})
-    EXPECT_NE(refused(container, labels).find(kWords), std::string::npos) << container;
-  EXPECT_NE(refused("{command: [bash, -c, 'vllm serve m -pp 2'], env: [{name: JOBSET_NAME, value: "
+    EXPECT_NE(refusal(container, labels).find(kWords), std::string::npos) << container;
+  EXPECT_NE(refusal("{command: [bash, -c, 'vllm serve m -pp 2'], env: [{name: JOBSET_NAME, value: "
                     "j}]}")
                 .find(kWords),
             std::string::npos);
-  EXPECT_EQ(refused("{command: [vllm, serve, m, -tp, '8']}", labels), "") << "one pod, one engine";
-  EXPECT_EQ(refused("{command: [bash, -c, 'vllm serve m --nnodes 2 --node-rank "
+  EXPECT_EQ(refusal("{command: [vllm, serve, m, -tp, '8']}", labels), "") << "one pod, one engine";
+  EXPECT_EQ(refusal("{command: [bash, -c, 'vllm serve m --nnodes 2 --node-rank "
                     "$JOB_COMPLETION_INDEX']}",
                     labels),
             "");
@@ -163,7 +157,7 @@ TEST(RayGroup, OtherPodsAreNotTakenForRay) {
         "{command: [bash, -c, 'echo gray start; vllm serve m']}",
         "{command: [bash, -c, 'python3 /x-ray.py; bash /array.sh; vllm serve m']}",
         "{command: [bash, -c, 'import_ray=1; echo ray is off; vllm serve m']}"})
-    EXPECT_EQ(refused(container), "") << container;
+    EXPECT_EQ(refusal(container), "") << container;
 }
 
 }  // namespace

@@ -12,17 +12,6 @@ namespace {
 
 using api::Object;
 
-InjectionCase engine(const std::string& resources) {
-  return container_case(
-      "{image: 'vllm/vllm-openai:v1', command: [vllm, serve, m], resources: " + resources + "}");
-}
-
-Object injected(const InjectionCase& one) {
-  const webhook::Injection injection = one.inject();
-  EXPECT_EQ(injection.refused, "");
-  return patched(one.pod, injection.patch);
-}
-
 Object resources_of(const Object& pod, std::string_view name) {
   for (const Object& container : pod["spec"]["initContainers"])
     if (container["name"] == name) return container["resources"];
@@ -37,7 +26,7 @@ webhook::Amount storage_limit(const Object& pod) {
 // number.
 // covers F-453
 TEST(Guaranteed, AddedContainersTakeNoExclusiveCpus) {
-  InjectionCase one = engine("{limits: {cpu: 8, memory: 64Gi}}");
+  InjectionCase one = vllm_case("{limits: {cpu: 8, memory: 64Gi}}");
   const Object pod = injected(one);
   for (const auto name : {api::kSidecarContainer, api::kPayloadContainer}) {
     const Object resources = resources_of(pod, name);
@@ -60,7 +49,7 @@ std::uint64_t volumes_of(const Object& pod) {
 
 // covers F-452
 TEST(EphemeralStorage, LarderdBringsALimitForAllThatComesWithIt) {
-  InjectionCase one = engine("{limits: {ephemeral-storage: 10Gi}}");
+  InjectionCase one = vllm_case("{limits: {ephemeral-storage: 10Gi}}");
   for (const bool disk : {false, true}) {
     if (disk) one.pool->spec.disk = disk_of(100, api::DiskVolume::kEmptyDir);
     const Object pod = injected(one);
@@ -73,7 +62,7 @@ TEST(EphemeralStorage, LarderdBringsALimitForAllThatComesWithIt) {
 }
 
 TEST(EphemeralStorage, LimitOfThePoolStaysInAPodWithALimit) {
-  InjectionCase one = engine("{limits: {ephemeral-storage: 10Gi}}");
+  InjectionCase one = vllm_case("{limits: {ephemeral-storage: 10Gi}}");
   one.pool->spec.resources = {{"limits", {{"ephemeral-storage", "2Gi"}}}};
   EXPECT_EQ(resources_of(injected(one), api::kSidecarContainer)["limits"]["ephemeral-storage"],
             "2Gi");
@@ -86,7 +75,7 @@ TEST(EphemeralStorage, LimitOfThePoolStaysInAPodWithALimit) {
 // The engine's downloads would count against a limit that was meant for larderd.
 // covers F-452
 TEST(EphemeralStorage, LimitOfThePoolIsARequestInAPodWithoutALimit) {
-  InjectionCase one = engine("{}");
+  InjectionCase one = vllm_case("{}");
   one.pool->spec.resources = {{"limits", {{"ephemeral-storage", "2Gi"}}}};
   one.pool->spec.injection.payload_resources = {{"requests", {{"ephemeral-storage", "1Mi"}}},
                                                 {"limits", {{"ephemeral-storage", "1Gi"}}}};

@@ -19,12 +19,12 @@ const std::map<std::string, std::string> kOutside{
     {"WHOLE", R"(m --kv-transfer-config {"kv_connector":"Users"})"},
     {"ONE", R"(--kv-transfer-config={"kv_connector":"Users"})"}};
 
-struct Form {
+struct ConnectorForm {
   const char* name;
   const char* script;  // of bash, with the variables of envFrom
 };
 
-class UserConnector : public testing::TestWithParam<Form> {};
+class UserConnector : public testing::TestWithParam<ConnectorForm> {};
 
 std::string last_config(const std::vector<std::string>& argv) {
   std::string last;
@@ -60,7 +60,7 @@ TEST_P(UserConnector, IsKept) {
       << "lost: " << last_config(starts[0].argv);
 }
 
-constexpr Form kForms[] = {
+constexpr ConnectorForm kForms[] = {
     {"array", R"(A=(m --port 1); A+=(--kv-transfer-config "$KV"); exec vllm serve "${A[@]}")"},
     {"array_with_the_value",
      R"(A=(m --kv-transfer-config='{"kv_connector":"Users"}'); exec vllm serve "${A[@]}")"},
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(All, UserConnector, testing::ValuesIn(kForms),
 
 // Words that reach the command line through loops, additions to arrays, functions and names in
 // pieces.
-constexpr Form kWays[] = {
+constexpr ConnectorForm kWays[] = {
     {"loop_into_an_array", R"(A=(m); for f in $OUTSIDE; do A+=("$f"); done; vllm serve "${A[@]}")"},
     {"lines_read_into_an_array",
      R"Y(A=(m); while read -r l; do A+=("$l"); done < <(printf "%s\n" $OUTSIDE); vllm serve )Y"
@@ -220,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, UserConnector, testing::ValuesIn(kWays),
 
 // A first word that is no model, texts that a shell reads twice, and commands that set variables in
 // rare forms. $$ in a pod is $ for the shell.
-constexpr Form kRareWays[] = {
+constexpr ConnectorForm kRareWays[] = {
     {"in_front_of_a_known_model", R"(M=m; vllm serve "$ONE" "$M")"},
     {"in_front_of_a_default_model", R"(vllm serve "$ONE" "${NO_MODEL:-m}")"},
     {"in_front_of_a_model_of_a_loop", R"(for M in m; do vllm serve "$ONE" "$M"; done)"},

@@ -21,12 +21,6 @@ InjectionCase on_openshift(const std::string& users, const std::string& groups =
   return one;
 }
 
-Object injected(const InjectionCase& one) {
-  const webhook::Injection injection = one.inject();
-  EXPECT_EQ(injection.refused, "");
-  return patched(one.pod, injection.patch);
-}
-
 Object security_of(const Object& pod, std::string_view name) {
   for (const char* list : {"initContainers", "containers"})
     for (const Object& container : pod["spec"][list])
