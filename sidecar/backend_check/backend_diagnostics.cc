@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "sidecar/backend_check/backend_failures.h"
+#include "sidecar/base/time_units.h"
 #include "sidecar/base/text.h"
 
 namespace larder::backend_check {
@@ -12,15 +13,15 @@ namespace {
 
 using Maybe = std::optional<Diagnostic>;
 
-constexpr std::uint64_t kMs = 1'000'000;
+using base::kNsPerMs;
 constexpr std::uint64_t kMiB = 1ULL << 20;
 // On a smaller machine the advised io-threads 4 would take the processors of other programs.
 constexpr unsigned kManyProcessors = 8;
 constexpr std::uint64_t kLittleMemory = 1024 * kMiB;
 // A load costs at least one round trip, so short prompts gain little at such a latency.
-constexpr std::uint64_t kSlowPingNs = 20 * kMs,
+constexpr std::uint64_t kSlowPingNs = 20 * kNsPerMs,
                         kSlowConnectNs =
-                            500 * kMs;  // larderd gives a connection 500 ms, and 1 s with TLS
+                            500 * kNsPerMs;  // larderd gives a connection 500 ms, and 1 s with TLS
 // 128 KiB a token (8B model): 20 MiB/s are 160 tokens a second, fewer than an engine computes.
 constexpr std::uint64_t kUselessRate = 20 * kMiB, kSlowRate = 200 * kMiB;
 

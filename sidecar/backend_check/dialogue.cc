@@ -11,13 +11,14 @@
 #include <optional>
 #include <utility>
 
+#include "sidecar/base/time_units.h"
 #include "sidecar/net/resolver.h"
 #include "sidecar/net/tls_stream.h"
 
 namespace larder::backend_check {
 namespace {
 
-constexpr std::uint64_t kNsPerMs = 1'000'000;
+using base::kNsPerMs;
 
 // `late`: the text of the error after the deadline.
 Status wait_for(int fd, short events, const Dialogue::Waiting& by, std::uint64_t deadline_ns,

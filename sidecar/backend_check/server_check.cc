@@ -8,6 +8,7 @@
 
 #include "sidecar/backend_check/dialogue.h"
 #include "sidecar/backend_check/server_info.h"
+#include "sidecar/base/time_units.h"
 #include "sidecar/tiers/remote/format.h"
 #include "sidecar/tiers/remote/resp/error_reply.h"
 #include "sidecar/tiers/remote/resp/handshake.h"
@@ -18,7 +19,7 @@ namespace {
 using Step = ServerFacts::Step;
 using Words = std::vector<std::string_view>;
 
-constexpr std::uint64_t kNsPerMs = 1'000'000;
+using base::kNsPerMs;
 // Longer than larderd's own limits, so a slow server gets a finding with its time and not "no
 // answer".
 constexpr std::uint64_t kConnectMs = 3000, kAnswerMs = 3000, kValuesMs = 5000;

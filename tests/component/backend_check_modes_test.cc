@@ -9,8 +9,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-const std::vector<std::string> kWell{"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru"};
-
 std::string hosts_of(const std::vector<remote::Endpoint>& endpoints) {
   std::string hosts;
   for (const remote::Endpoint& endpoint : endpoints)

@@ -26,9 +26,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// As docs/guides/share-a-backend.md sets a server up, but small.
-const std::vector<std::string> kWell{"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru"};
-
 // An address of this machine that is not its loopback; empty: the machine has no such address.
 std::string outer_address() {
   ifaddrs* all = nullptr;

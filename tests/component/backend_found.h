@@ -6,10 +6,15 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/component/command.h"
 
 namespace larder::test {
+
+// As docs/guides/share-a-backend.md sets a server up, but small.
+inline const std::vector<std::string> kWell{"--maxmemory", "2gb", "--maxmemory-policy",
+                                            "allkeys-lru"};
 
 // `words`: behind `backend check`.
 inline Outcome backend_check(const std::string& words) {

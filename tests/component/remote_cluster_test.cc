@@ -22,7 +22,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using tiers::testing_support::key_of;
 
-constexpr std::uint64_t kSecondNs = 1'000'000'000, kLarge = 9 << 20;
+constexpr std::uint64_t kLarge = 9 << 20;
 
 // Where no master is killed: one that is slow on a busy machine stays master.
 const std::vector<std::string> kNobodyTakesOver{"--cluster-node-timeout", "20000"};

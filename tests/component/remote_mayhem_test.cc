@@ -28,7 +28,6 @@ using tiers::testing_support::key_of;
 using tiers::testing_support::kPieceBytes;
 using tiers::testing_support::Slot;
 
-constexpr std::uint64_t kSecondNs = 1'000'000'000;
 constexpr std::uint64_t kChunks = 24;
 constexpr std::size_t kAtOnce = 6;
 

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using tiers::testing_support::key_of;
 using tiers::testing_support::Slot;
 
-constexpr std::uint64_t kSecondNs = 1'000'000'000, kBytes = 1 << 20;
+constexpr std::uint64_t kBytes = 1 << 20;
 
 class RemoteNetworkTest : public testing::TestWithParam<const char*> {
  protected:

@@ -16,8 +16,6 @@ using remote::RemoteOptions;
 using testing::HasSubstr;
 using tiers::testing_support::key_of;
 
-constexpr std::uint64_t kSecondNs = 1'000'000'000;
-
 class RemoteSentinelTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {

@@ -28,8 +28,6 @@ using testing::HasSubstr;
 using tiers::testing_support::key_of;
 using tiers::testing_support::kPayloadBytes;
 
-constexpr std::uint64_t kSecondNs = 1'000'000'000;
-
 class RemoteTierTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {

@@ -1,6 +1,7 @@
 // A remote tier driven by a test.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -9,6 +10,8 @@
 #include "tests/patient.h"
 
 namespace larder::test {
+
+inline constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
 // One larderd's view of a server.
 struct Node {

@@ -15,8 +15,6 @@
 namespace larder::tiers::testing_support {
 namespace {
 
-constexpr std::size_t kMostChunks = 24;
-constexpr std::uint64_t kMostSlotBytes = 4 << 20;
 constexpr std::uint64_t kAcceptedBytes = 16 << 20;
 
 struct KeyOrder {

@@ -10,9 +10,6 @@
 namespace larder::tiers::testing_support {
 namespace {
 
-constexpr std::size_t kMostChunks = 24;
-constexpr std::uint64_t kMostSlotBytes = 4 << 20;
-
 // Puts, drops and evictions happen in the other larderd; gets and looks ask it.
 class PeerSide final : public Tier {
  public:

@@ -2,6 +2,8 @@
 // one, if the kind keeps files.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -11,6 +13,10 @@
 #include "sidecar/tiers/tier.h"
 
 namespace larder::tiers::testing_support {
+
+// Of tiers over memory.
+inline constexpr std::size_t kMostChunks = 24;
+inline constexpr std::uint64_t kMostSlotBytes = 4 << 20;
 
 // Owns the tier's needs (a directory, a clock) until the destructor.
 class TierBox {

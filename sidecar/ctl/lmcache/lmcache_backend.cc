@@ -18,7 +18,7 @@ namespace {
 
 // Three ways to one server: remote_url, the plugin for Redis, and the native RESP and Valkey
 // clients with fields of their own.
-constexpr std::array<std::string_view, 15> kKeys{
+constexpr std::array<std::string_view, 15> kBackendKeys{
     "remote_url",
     "extra_config.remote_storage_plugin.redis.redis_url",
     "extra_config.redis_url",
@@ -83,7 +83,7 @@ std::string without_suffix(std::string_view scheme) {
 }  // namespace
 
 bool LmcacheBackend::has(std::string_view key) {
-  return key == kModeKey || std::ranges::find(kKeys, key) != kKeys.end();
+  return key == kModeKey || std::ranges::find(kBackendKeys, key) != kBackendKeys.end();
 }
 
 Status LmcacheBackend::take(const LmcacheSetting& setting) {

@@ -39,7 +39,7 @@ std::string_view renamed(std::span<const Renamed> table, std::string_view theirs
 }
 
 // The last of two equal settings wins, as on the command line of LMCache.
-void put(Settings& settings, LmcacheSetting setting) {
+void put_option(Settings& settings, LmcacheSetting setting) {
   // Each adapter without a counterpart gets its own remark.
   if (setting.key != kAdapter)
     std::erase_if(settings,
@@ -83,7 +83,7 @@ class Adapters {
     return found.empty() || is_nothing(found.mapped()) ? "" : std::move(found.mapped());
   }
   void add(const std::string& key, std::string text) {
-    put(settings_, {key, std::move(text), std::string(kAdapter)});
+    put_option(settings_, {key, std::move(text), std::string(kAdapter)});
   }
   void rename(std::span<const Renamed> table) {
     for (const auto& [theirs, key] : table)
@@ -109,7 +109,8 @@ class Adapters {
                              [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
       // First the variables, then the fields of the adapter, which win.
       const auto said = environment_.find(variable);
-      if (said != environment_.end()) put(settings_, {std::string(key), said->second, variable});
+      if (said != environment_.end())
+        put_option(settings_, {std::string(key), said->second, variable});
     }
     rename(kResp);
   }
@@ -154,8 +155,9 @@ Result<Settings> read_lmcache_server(std::span<const std::string> words,
     }
     const std::string_view key = renamed(kOptions, option);
     // A flag without a value means "true".
-    put(settings, {key.empty() ? option : std::string(key), text.empty() ? "true" : std::move(text),
-                   key.empty() ? "command line" : option});
+    put_option(settings,
+               {key.empty() ? option : std::string(key), text.empty() ? "true" : std::move(text),
+                key.empty() ? "command line" : option});
   }
   return settings;
 }

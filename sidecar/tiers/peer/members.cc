@@ -8,11 +8,12 @@
 #include <utility>
 
 #include "shim/protocol/key.h"
+#include "sidecar/base/time_units.h"
 
 namespace larder::peer {
 namespace {
 
-constexpr std::uint64_t kNsPerMs = 1'000'000;
+using base::kNsPerMs;
 
 // The numeric host and the port of an address.
 net::Endpoint endpoint_of(const net::Address& address) {

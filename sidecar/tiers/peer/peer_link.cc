@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "sidecar/base/time_units.h"
 #include "sidecar/net/tls_stream.h"
 #include "sidecar/tiers/peer/wire.h"
 
 namespace larder::peer {
 namespace {
 
-constexpr std::uint64_t kNsPerMs = 1'000'000;
+using base::kNsPerMs;
 // 16 KiB in progress_ms (500 ms) is 32 KiB a second. A peer that sends one byte at a time would
 // otherwise keep reads open up to their deadlines.
 constexpr std::uint64_t kLeastProgress = 16 << 10;

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "sidecar/base/time_units.h"
 #include "sidecar/tiers/peer/wire.h"
 
 namespace larder::peer {
 namespace {
 
-constexpr std::uint64_t kNsPerMs = 1'000'000;
+using base::kNsPerMs;
 // Ten segments of 1,400 bytes: TCP sends no more before the first acknowledgement.
 constexpr std::size_t kKeysInOneTrip = 512;
 static_assert(kKeysInOneTrip * kKeyBytes < 14'000 && kKeysInOneTrip * kFactsBytes < 14'000);

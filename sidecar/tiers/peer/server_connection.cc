@@ -7,10 +7,12 @@
 #include <array>
 #include <utility>
 
+#include "sidecar/base/time_units.h"
+
 namespace larder::peer {
 namespace {
 
-constexpr std::uint64_t kNsPerMs = 1'000'000;
+using base::kNsPerMs;
 constexpr std::uint64_t kRateWaitNs = 2 * kNsPerMs;
 // A system call takes 64 parts (kMostParts of socket_stream.cc).
 constexpr std::size_t kMostSegments = 60;

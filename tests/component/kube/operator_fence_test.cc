@@ -25,7 +25,7 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 namespace resources = k8s::resources;
 
-constexpr int kPools = 200;
+constexpr int kFencedPools = 200;
 
 class OperatorFenceTest : public KubeTest {
  protected:
@@ -37,7 +37,7 @@ class OperatorFenceTest : public KubeTest {
     const Status configured = configure_webhooks(
         client(), {webhook_entry("of.nobody.larder.dev", "127.0.0.1:1", "false")});
     ASSERT_TRUE(configured.ok()) << configured.to_string();
-    for (int i = 0; i < kPools; ++i) put(i);
+    for (int i = 0; i < kFencedPools; ++i) put(i);
   }
   // Every fourth has objects of its own to be made, every other one an Event to be written.
   void put(int number) {
@@ -45,7 +45,7 @@ class OperatorFenceTest : public KubeTest {
         number % 4 == 0 ? Object{{"memory", {{"size", "1Gi"}}}, {"placement", "Node"}}
                         : Object{{"memory", {{"size", "1Gi"}}}, {"backendRef", {{"name", "none"}}}};
     const auto made = client().create(
-        resources::kPools,
+        resources::kFencedPools,
         {{"apiVersion", "larder.dev/v1alpha1"},
          {"kind", "CachePool"},
          {"metadata", {{"name", "p" + std::to_string(number)}, {"namespace", "ml"}}},
@@ -130,8 +130,8 @@ TEST_F(OperatorFenceTest, AStoppedLeaderWritesNothingAfterwards) {
   const std::vector<Write> before = writes_by("stopped");
   const auto statuses = std::ranges::count(before, "cachepools/status", &Write::what);
   std::printf("stopped after %zu writes, %d of them statuses of %d pools\n", before.size(),
-              static_cast<int>(statuses), kPools);
-  EXPECT_LT(statuses, kPools) << "it had no status more to write";
+              static_cast<int>(statuses), kFencedPools);
+  EXPECT_LT(statuses, kFencedPools) << "it had no status more to write";
 
   // The certificate manager has work, too: the manager looks every 10 s, and this time has passed
   // for the stopped one.

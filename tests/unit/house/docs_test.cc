@@ -4,14 +4,13 @@
 #include <filesystem>
 #include <regex>
 
+#include "tests/unit/house/root.h"
 #include "tests/unit/text_file.h"
 
 namespace larder::house {
 namespace {
 
 namespace fs = std::filesystem;
-
-const fs::path kRoot = REPOSITORY_ROOT;
 
 // The chart's version, and the versions after it.
 TEST(DocsTest, TheChangelogHasASectionOfTheVersion) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/house/root.h"
 #include "tests/unit/text_file.h"
 
 namespace larder::house {
@@ -18,8 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-const fs::path kRoot = REPOSITORY_ROOT;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

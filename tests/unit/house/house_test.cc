@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 
+#include "tests/unit/house/root.h"
 #include "tests/unit/house/rules.h"
 #include "tests/unit/text_file.h"
 
@@ -14,8 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-const fs::path kRoot = REPOSITORY_ROOT;
 
 bool is_source(const fs::path& file) {
   const std::string suffix = file.extension();

@@ -2,14 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include "sidecar/base/time_units.h"
+
 namespace larder::net {
 namespace {
 
-constexpr std::uint64_t kMs = 1'000'000;
+using base::kNsPerMs;
 
 TEST(BreakerTest, WaitsGrowToABoundWithJitter) {
   Breaker breaker(50, 300, 1);
-  std::uint64_t now = 5000 * kMs, longest = 0;
+  std::uint64_t now = 5000 * kNsPerMs, longest = 0;
   ASSERT_TRUE(breaker.may_try(now));
   breaker.tried();
   EXPECT_FALSE(breaker.may_try(now)) << "one attempt at a time";
@@ -22,29 +24,29 @@ TEST(BreakerTest, WaitsGrowToABoundWithJitter) {
     longest = std::max(longest, breaker.next_ns() - now);
     now = breaker.next_ns();
   }
-  EXPECT_GT(longest, 250 * kMs);
-  EXPECT_LE(longest, 375 * kMs);
+  EXPECT_GT(longest, 250 * kNsPerMs);
+  EXPECT_LE(longest, 375 * kNsPerMs);
 }
 
 TEST(BreakerTest, OnlySustainedServiceResetsTheWait) {
   Breaker breaker(50, 300, 1);
-  std::uint64_t now = 5000 * kMs;
+  std::uint64_t now = 5000 * kNsPerMs;
   for (int i = 0; i < 6; ++i) {  // a server that greets well and then breaks the protocol
     breaker.tried();
     breaker.succeeded(now);
-    breaker.failed(now + kMs);
+    breaker.failed(now + kNsPerMs);
     now = breaker.next_ns();
   }
   EXPECT_FALSE(breaker.may_try(now - 1));
   breaker.tried();
   breaker.succeeded(now);
-  breaker.failed(now + 999 * kMs);
-  EXPECT_FALSE(breaker.may_try(now + 999 * kMs));
+  breaker.failed(now + 999 * kNsPerMs);
+  EXPECT_FALSE(breaker.may_try(now + 999 * kNsPerMs));
   now = breaker.next_ns();
   breaker.tried();
   breaker.succeeded(now);
-  breaker.failed(now + 1001 * kMs);
-  EXPECT_TRUE(breaker.may_try(now + 1001 * kMs));
+  breaker.failed(now + 1001 * kNsPerMs);
+  EXPECT_TRUE(breaker.may_try(now + 1001 * kNsPerMs));
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 #include <map>
 #include <utility>
 
+#include "sidecar/base/time_units.h"
+
 namespace larder::remote {
 namespace {
 
-constexpr std::uint64_t kNsPerMs = 1'000'000;
+using base::kNsPerMs;
 
 }  // namespace
 

@@ -4,12 +4,13 @@
 #include <array>
 #include <utility>
 
+#include "sidecar/base/time_units.h"
 #include "sidecar/tiers/remote/resp/error_reply.h"
 
 namespace larder::remote {
 namespace {
 
-constexpr std::uint64_t kNsPerMs = 1'000'000;
+using base::kNsPerMs;
 constexpr std::uint64_t kCalmNs =
     5'000'000'000;                              // between two requests for the map without a fault
 constexpr std::uint64_t kAgainNs = 20'000'000;  // before a command is sent again after TRYAGAIN

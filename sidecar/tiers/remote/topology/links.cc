@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "sidecar/base/time_units.h"
 #include "sidecar/net/tls_stream.h"
 #include "sidecar/tiers/remote/format.h"
 
 namespace larder::remote {
 namespace {
 
-constexpr std::uint64_t kNsPerMs = 1'000'000;
+using base::kNsPerMs;
 // A connection that worked for so long counts as settled.
 constexpr std::uint64_t kSettledNs = 1'000'000'000;
 

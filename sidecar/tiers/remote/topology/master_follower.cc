@@ -4,11 +4,12 @@
 #include <vector>
 
 #include "sidecar/base/log_throttle.h"
+#include "sidecar/base/time_units.h"
 
 namespace larder::remote {
 namespace {
 
-constexpr std::uint64_t kNsPerMs = 1'000'000;
+using base::kNsPerMs;
 constexpr std::uint64_t kDoubtNs = 3'000'000'000;
 // After a failover Sentinels may name the former master for this time.
 constexpr std::uint64_t kSettleNs = 3'000'000'000;

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 
+#include "sidecar/base/time_units.h"
+
 namespace larder::remote {
 namespace {
 
-constexpr std::uint64_t kSecondNs = 1'000'000'000, kNsPerMs = 1'000'000;
+using base::kNsPerMs;
+
+constexpr std::uint64_t kSecondNs = 1'000'000'000;
 constexpr std::uint64_t kTrialNs = 40 * kSecondNs;  // every put has ended by then
 constexpr std::uint64_t kOfferNs = 5 * kSecondNs, kLeastOfferNs = kSecondNs / 10;
 constexpr std::uint64_t kLossesNs = 60 * kSecondNs;  // losses further apart are not in a row

@@ -11,7 +11,7 @@ namespace {
 using tiers::ChunkFacts;
 using tiers::ChunkKey;
 
-ChunkKey key_of(std::uint64_t n) {
+ChunkKey spread_key(std::uint64_t n) {
   return {{7, 8}, {n * 0x9e3779b97f4a7c15ULL, n}, static_cast<std::uint16_t>(n % 3), 1};
 }
 
@@ -30,14 +30,14 @@ TEST(PeerWire, RequestsRoundTrip) {
   EXPECT_EQ(hello.protocol, kProtocol);
   EXPECT_EQ(hello.other, self);
   std::vector<ChunkKey> keys;
-  for (std::uint64_t n = 0; n < kMostKeys; ++n) keys.push_back(key_of(n));
+  for (std::uint64_t n = 0; n < kMostKeys; ++n) keys.push_back(spread_key(n));
   const Request look = *parse_request(parse(format_look(keys, 1500)));
   EXPECT_EQ(look.kind, Request::Kind::kLook);
   EXPECT_EQ(look.hold_ms, 1500U);
   EXPECT_EQ(look.keys, keys);
   EXPECT_EQ(parse_request(parse(format_done(keys)))->keys, keys);
-  const Request get = *parse_request(parse(format_get(key_of(5), 99, 4096, kMostPartBytes)));
-  EXPECT_EQ(get.keys, std::vector{key_of(5)});
+  const Request get = *parse_request(parse(format_get(spread_key(5), 99, 4096, kMostPartBytes)));
+  EXPECT_EQ(get.keys, std::vector{spread_key(5)});
   EXPECT_EQ(get.generation, 99U);
   EXPECT_EQ(get.offset, 4096U);
   EXPECT_EQ(get.length, kMostPartBytes);
