@@ -3,11 +3,15 @@ deleted."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
+import itertools
 import json
 import os
 import pathlib
+import ssl
 import subprocess
+import threading
 import time
 from typing import Any, Callable
 
@@ -77,6 +81,34 @@ def second_node():
         yield
     finally:
         program("node", "down")
+
+
+@contextlib.contextmanager
+def throughout(ask: Callable[[], Any], at_once: int = 1):
+    """Asks without a pause, by so many threads, until the end of the `with`; each at least once. An
+    exception of `ask` ends its thread, and is raised at the end."""
+    over = threading.Event()
+
+    def keep_asking() -> int:
+        for asked in itertools.count(1):
+            ask()
+            if over.is_set():
+                return asked
+
+    with concurrent.futures.ThreadPoolExecutor(at_once) as threads:
+        asking = [threads.submit(keep_asking) for _ in range(at_once)]
+        try:
+            yield
+        finally:
+            over.set()
+        print(f"asked {sum(one.result() for one in asking)} times meanwhile")
+
+
+def served_certificate(pod: dict, port: int) -> bytes:
+    """The certificate that a server of the pod shows to its clients."""
+    return ssl.PEM_cert_to_DER_cert(
+        ssl.get_server_certificate((pod["status"]["podIP"], port), timeout=5)
+    )
 
 
 def wait_until(

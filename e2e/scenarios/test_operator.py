@@ -3,17 +3,14 @@ start all the same."""
 
 from __future__ import annotations
 
-import concurrent.futures
-import contextlib
 import os
 import signal
-import threading
 import time
 
 import pytest
 
 from harness import cluster, containers, engine_pod, product
-from harness.cluster import Namespace, kubectl, wait_until
+from harness.cluster import Namespace, kubectl, throughout, wait_until
 
 TAKE_OVER_S = 20
 REVIEW_S = 5  # the chart's timeout of a review
@@ -52,26 +49,6 @@ def warm(system, namespace):
         assert containers.restart_count(namespace, name, "vllm") == 0
 
     return ask
-
-
-@contextlib.contextmanager
-def throughout(ask):
-    """Asked without a pause until the end of the `with`, at least once."""
-    over = threading.Event()
-
-    def keep_asking() -> int:
-        for asked in range(1, 1 << 20):
-            ask()
-            if over.is_set():
-                return asked
-
-    with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        asking = thread.submit(keep_asking)
-        try:
-            yield
-        finally:
-            over.set()
-        print(f"{asking.result()} warm answers meanwhile")
 
 
 def runs_without(namespace, name: str) -> None:

@@ -16,7 +16,14 @@ import time
 import pytest
 
 from harness import engine_pod, product
-from harness.cluster import ROOT, ClusterError, Namespace, wait_until
+from harness.cluster import (
+    ROOT,
+    ClusterError,
+    Namespace,
+    served_certificate,
+    throughout,
+    wait_until,
+)
 
 SECRET = "larder-webhook-tls"
 REVIEWERS = 3
@@ -76,39 +83,25 @@ def first_of(pem: str) -> bytes:
 
 def served(pod: dict) -> bytes:
     """The certificate that this replica of the operator shows to its clients."""
-    return ssl.PEM_cert_to_DER_cert(
-        ssl.get_server_certificate((pod["status"]["podIP"], PORT), timeout=5)
-    )
+    return served_certificate(pod, PORT)
 
 
 class Reviews:
-    """Asked for without a pause, by several at once, until the end of the `with`."""
+    """Counted; several threads may ask."""
 
     def __init__(self, namespace):
         self.asked, self.failed = 0, []
-        self._namespace, self._over, self._lock = namespace, threading.Event(), threading.Lock()
-        self._threads = [threading.Thread(target=self._ask) for _ in range(REVIEWERS)]
+        self._namespace, self._lock = namespace, threading.Lock()
 
-    def __enter__(self) -> Reviews:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _ask(self) -> None:
-        while not self._over.is_set():
-            with self._lock:
-                self.asked += 1
-                number = self.asked
-            try:
-                if not reviewed(self._namespace, number):
-                    self.failed.append(number)
-            except ClusterError as error:
-                self.failed.append(f"{number}: {error}")
+    def ask(self) -> None:
+        with self._lock:
+            self.asked += 1
+            number = self.asked
+        try:
+            if not reviewed(self._namespace, number):
+                self.failed.append(number)
+        except ClusterError as error:
+            self.failed.append(f"{number}: {error}")
 
 
 def test_certificates_rotate_under_load(aged, namespace):
@@ -123,7 +116,8 @@ def test_certificates_rotate_under_load(aged, namespace):
         seen.add(held["tls.crt"])
         return held["ca.crt"] != old["ca.crt"] and held["tls.crt"] != old["tls.crt"]
 
-    with Reviews(namespace) as reviews:
+    reviews = Reviews(namespace)
+    with throughout(reviews.ask, REVIEWERS):
         wait_until("another authority, and its certificate", rotated, ROTATED_S)
         new = first_of(base64.b64decode(system.get("secret", SECRET)["data"]["tls.crt"]).decode())
         replicas = system.get("pod")

@@ -8,7 +8,6 @@ import contextlib
 import itertools
 import json
 import ssl
-import threading
 import time
 
 import pytest
@@ -72,8 +71,7 @@ def reaches_its_peer(pod: dict) -> bool:
 
 def served(pod: dict) -> bytes:
     """The certificate that the pod's larderd shows to its peers."""
-    address = (pod["status"]["podIP"], PEERS_PORT)
-    return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate(address, timeout=5))
+    return cluster.served_certificate(pod, PEERS_PORT)
 
 
 def loaded(computes: dict, loads: dict, prompt: str) -> bool:
@@ -182,26 +180,16 @@ def misses(pods: list[dict]) -> int:
     return int(sum(metrics(pod)[name] for pod in pods for name in names))
 
 
-class LongestStall:
-    """`seconds`: how late this machine woke a sleeper, at most, until the end of the `with`."""
+class Sleeper:
+    """`late_s`: how late this machine woke the sleeper, at most."""
 
     def __init__(self):
-        self.seconds, self._over = 0.0, threading.Event()
-        self._thread = threading.Thread(target=self._measure)
+        self.late_s = 0.0
 
-    def __enter__(self) -> LongestStall:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _measure(self) -> None:
+    def sleep(self) -> None:
         begin = time.monotonic()
-        while not self._over.wait(0.01):
-            self.seconds = max(self.seconds, time.monotonic() - begin - 0.01)
-            begin = time.monotonic()
+        time.sleep(0.01)
+        self.late_s = max(self.late_s, time.monotonic() - begin - 0.01)
 
 
 # covers F-321
@@ -212,51 +200,42 @@ def test_certificate_is_renewed_without_a_miss(namespace):
     short = give(namespace, namespace.get("secret", PEERS)["data"], LIFE_S)
     connect_anew(namespace, pods, short)
     before, asked, warm = misses(pods), 0, 0
-    with LongestStall() as stall:
+    sleeper = Sleeper()
+    with cluster.throughout(sleeper.sleep):
         while time.time() < ends + AFTER_S:
             for computes, loads in (pods, pods[::-1]):
                 asked += 1
                 warm += loaded(computes, loads, engine_pod.prompt(next(_seeds)))
                 assert reaches_its_peer(loads)
     missed = misses(pods) - before
-    print(f"{asked} prompts, {warm} from the other node; {missed} misses, {stall.seconds:.2f} s")
+    print(f"{asked} prompts, {warm} from the other node; {missed} misses, {sleeper.late_s:.2f} s")
     new = certificate_of(namespace.get("secret", PEERS)["data"])
     assert new != short and [served(pod) for pod in pods] == [new, new]
     assert warm
-    if missed and stall.seconds > STALL_S:
-        pytest.skip(f"{missed} misses on a machine that stood still for {stall.seconds:.2f} s")
+    if missed and sleeper.late_s > STALL_S:
+        pytest.skip(f"{missed} misses on a machine that stood still for {sleeper.late_s:.2f} s")
     assert not missed
 
 
 class Requests:
-    """Small ones to one pod, one after the other, until the end of the `with`."""
+    """Small ones to one pod."""
 
     def __init__(self, pod: dict):
-        self.answered, self.failed = 0, []
-        self._pod, self._over = pod, threading.Event()
-        self._thread = threading.Thread(target=self._ask)
+        self.answered, self.failed, self._pod = 0, [], pod
 
-    def __enter__(self) -> Requests:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _ask(self) -> None:
-        while not self._over.is_set():
-            try:
-                engine_pod.answer_of_pod(self._pod, engine_pod.prompt(next(_seeds), 200))
-                self.answered += 1
-            except ServerError as error:
-                self.failed.append(str(error))
+    def ask(self) -> None:
+        try:
+            engine_pod.answer_of_pod(self._pod, engine_pod.prompt(next(_seeds), 200))
+            self.answered += 1
+        except ServerError as error:
+            self.failed.append(str(error))
 
 
 def test_drained_node_comes_back(namespace):
     """The engine of the drained node waits for its node, and then reads from the other."""
     one, drained = pod_of(namespace, "one"), pod_of(namespace, "two")
-    with Requests(one) as requests:
+    requests = Requests(one)
+    with cluster.throughout(requests.ask):
         kubectl(
             "drain",
             cluster.SECOND_NODE,
